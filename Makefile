@@ -1,0 +1,79 @@
+# Everything runs from .venv, which each target lays down by itself from requirements.lock.
+#
+#   make demo     the whole product on real parts, on this machine, in under a minute
+#   make test     all tests; choose with ARGS, as in: make test ARGS="tests/unit -k budget"
+#   make check    format, lint, types, import contracts
+#   make format   let ruff put the format right
+#   make lock     resolve requirements.lock anew (UPGRADE=1: to the newest allowed releases)
+#   make clean    remove .venv and everything that was generated
+
+# Another Python than the one found: make PYTHON=/path/to/python3.12 test
+PYTHON ?=
+ARGS ?=
+UPGRADE ?=
+UV_VERSION := 0.13.9
+
+BIN := .venv/bin
+READY := .venv/.ready
+PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check --no-input
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check format lock clean
+.SILENT:
+
+help:
+	sed -n 's/^#   //p' Makefile
+
+demo: $(READY)
+	$(BIN)/stepkeeper demo $(ARGS)
+
+test: $(READY)
+	$(BIN)/python -m pytest $(ARGS)
+
+check: $(READY)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/python -m mypy
+	$(BIN)/lint-imports
+
+format: $(READY)
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+# The stamp is written last, so that an interrupted installation starts over.
+$(READY): requirements.lock pyproject.toml
+	set -e; \
+	usable='import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))'; \
+	rm -f "$(READY)"; \
+	if ! $(BIN)/python -c "$$usable" 2>/dev/null; then \
+	  python=; \
+	  for name in "$(PYTHON)" python3 python3.13 python3.12 python3.11 python3.14 python; do \
+	    if test -n "$$name" && "$$name" -c "$$usable" >/dev/null 2>&1; then python=$$name; break; fi; \
+	  done; \
+	  if test -z "$$python"; then \
+	    echo "Stepkeeper needs Python 3.11 or later with its venv module, and found none." >&2; \
+	    echo "Debian, Ubuntu: apt install python3-venv. Elsewhere: make PYTHON=/path/to/python3 ..." >&2; \
+	    exit 1; \
+	  fi; \
+	  echo "Making .venv with $$("$$python" --version)"; \
+	  "$$python" -m venv --clear .venv; \
+	fi; \
+	echo "Installing what requirements.lock names (a minute or two, this once)"; \
+	$(PIP) install --require-hashes --requirement requirements.lock; \
+	$(PIP) install --no-deps --no-build-isolation --editable .; \
+	touch "$(READY)"
+
+# One lock for every supported Python, Linux and macOS, with the hashes of all their wheels.
+# uv lives in a room of its own: it is needed here only.
+lock: $(READY)
+	set -e; \
+	test -x build/uv/bin/uv || $(BIN)/python -m venv build/uv; \
+	build/uv/bin/python -m pip --quiet --disable-pip-version-check install "uv==$(UV_VERSION)"; \
+	build/uv/bin/uv pip compile pyproject.toml --quiet --all-extras --universal \
+	  --python-version 3.11 --generate-hashes --no-header --no-emit-index-url \
+	  --no-emit-find-links $(if $(UPGRADE),--upgrade) --output-file requirements.lock; \
+	echo "requirements.lock is up to date; make test installs it"
+
+clean:
+	rm -rf .venv build dist htmlcov .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
+	find worker api_client tests -name __pycache__ -type d -prune -exec rm -rf {} +
