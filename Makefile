@@ -15,7 +15,7 @@ UV_VERSION := 0.13.9
 
 BIN := .venv/bin
 READY := .venv/.ready
-PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check --no-input
+PIP := $(BIN)/python -m pip --quiet --quiet --disable-pip-version-check --no-input
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test check format lock clean

@@ -1,0 +1,1 @@
+"""``unit`` needs no network, ``integration`` real servers, ``acceptance`` real workers."""
