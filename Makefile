@@ -68,7 +68,7 @@ $(READY): requirements.lock pyproject.toml
 lock: $(READY)
 	set -e; \
 	test -x build/uv/bin/uv || $(BIN)/python -m venv build/uv; \
-	build/uv/bin/python -m pip --quiet --disable-pip-version-check install "uv==$(UV_VERSION)"; \
+	build/uv/bin/python -m pip --quiet --quiet --disable-pip-version-check install "uv==$(UV_VERSION)"; \
 	build/uv/bin/uv pip compile pyproject.toml --quiet --all-extras --universal \
 	  --python-version 3.11 --generate-hashes --no-header --no-emit-index-url \
 	  --no-emit-find-links $(if $(UPGRADE),--upgrade) --output-file requirements.lock; \
