@@ -1,0 +1,103 @@
+"""What a model is to the loop: a request goes in, a reply comes out, or one kind of error.
+
+Nothing here knows an SDK. Messages have the shape of OpenAI's chat completions and hold JSON only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol, runtime_checkable
+
+from api_client.errors import StepkeeperError
+
+Message = dict[str, Any]
+"""One chat message: ``role``, ``content`` and whatever else its sender put there."""
+
+Fate = Literal["retry", "pause", "compact", "fail"]
+"""What becomes of a job whose model call failed.
+
+``retry`` try again later; ``pause`` a person has to change something first; ``compact`` the
+history is too long, shorten it and try again; ``fail`` no repetition can help.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens of one call, as the provider counted them, or estimated when it did not say."""
+
+    prompt_tokens: int
+    completion_tokens: int
+    cached_tokens: int = 0
+    estimated: bool = False
+
+    @property
+    def total(self) -> int:
+        """Tokens in and out; cached ones are part of the prompt already."""
+        return self.prompt_tokens + self.completion_tokens
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRequest:
+    """Everything that one call sends. The model must not change any of it."""
+
+    messages: Sequence[Message]
+    tools: Sequence[dict[str, Any]] = ()
+    tool_choice: str | dict[str, Any] | None = None
+    parallel_tool_calls: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ModelReply:
+    """One answer. ``usage`` is None when the provider gave no complete count."""
+
+    message: Message
+    usage: Usage | None = None
+    finish_reason: str | None = None
+    model: str = ""
+
+
+@runtime_checkable
+class Model(Protocol):
+    """Anything that answers requests.
+
+    ``name`` stands in traces and finds the price. ``reply`` blocks, never waits out a retry by
+    itself, and raises nothing but `ModelError`. A model may also have
+    ``async def areply(request) -> ModelReply`` under the same contract.
+    """
+
+    name: str
+
+    def reply(self, request: ModelRequest) -> ModelReply:
+        """Answer the request, or raise `ModelError`."""
+        ...  # pragma: no cover
+
+
+class ModelError(StepkeeperError):
+    """A model call that brought no answer. Holds plain values only, so it may cross processes.
+
+    Args:
+        text: what went wrong, in the provider's words where it had any; never a secret.
+        fate: what becomes of the job, see `Fate`.
+        retry_after: seconds before which the provider wants no other call, None if it did not say.
+        status: the HTTP status, None if there was no answer.
+        code: a word for programs, the provider's where it gave one.
+    """
+
+    def __init__(
+        self,
+        text: str,
+        fate: Fate = "retry",
+        retry_after: float | None = None,
+        status: int | None = None,
+        code: str | None = None,
+    ) -> None:
+        super().__init__(text, fate, retry_after, status, code)
+        self.text = text
+        self.fate: Fate = fate
+        self.retry_after = retry_after
+        self.status = status
+        self.code = code
+
+    def __str__(self) -> str:
+        return self.text
