@@ -1,0 +1,48 @@
+"""Stepkeeper's client: submit agent jobs, follow them, answer their pauses.
+
+Imports neither Celery nor the worker until something is sent.
+"""
+
+from api_client.client import AgentClient
+from api_client.contract import (
+    AgentInfo,
+    Answer,
+    Approve,
+    DidNotHappen,
+    Event,
+    Extend,
+    Finish,
+    Happened,
+    JobSpec,
+    JobStatus,
+    JobView,
+    Outcome,
+    Pause,
+    PauseKind,
+    Reject,
+    Retry,
+    Signal,
+    Usage,
+)
+
+__all__ = [
+    "AgentClient",
+    "AgentInfo",
+    "Answer",
+    "Approve",
+    "DidNotHappen",
+    "Event",
+    "Extend",
+    "Finish",
+    "Happened",
+    "JobSpec",
+    "JobStatus",
+    "JobView",
+    "Outcome",
+    "Pause",
+    "PauseKind",
+    "Reject",
+    "Retry",
+    "Signal",
+    "Usage",
+]

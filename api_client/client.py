@@ -1,0 +1,291 @@
+"""The client: submit jobs, follow them, answer them.
+
+client = AgentClient("redis://127.0.0.1:6379/0")
+job_id = client.submit("shop", "I want to return order 1187.")
+print(client.wait(job_id, timeout_s=60).value)
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
+
+from api_client.connection import DEFAULT_URL
+from api_client.contract import (
+    MAX_SIGNAL_CHARACTERS,
+    SIGNAL,
+    AgentInfo,
+    Event,
+    JobSpec,
+    JobStatus,
+    JobView,
+    Outcome,
+    Signal,
+    job_id_for_key,
+)
+from api_client.errors import (
+    InvalidInput,
+    JobCancelled,
+    JobFailed,
+    SignalRefused,
+    UnknownAgent,
+    WaitTimeout,
+    shorten,
+)
+from api_client.records import one_line
+from api_client.redis_store import RedisJobStore
+from api_client.refusals import refusal
+from api_client.specs import check_same, make_spec
+from api_client.store import Cancelled, JobStore
+
+if TYPE_CHECKING:
+    from celery import Celery
+
+
+class AgentClient:
+    """Jobs as their callers use them.
+
+    Args:
+        url: of the store (see ``api_client.connection``).
+        broker_url: of the Celery broker; the store's Redis if not given.
+        app: a Celery app to send with, in place of ``broker_url``.
+        store: a store to use in place of ``url``; tests pass one in memory.
+        partitions: the same number as the workers have.
+        timeout_s: bound on each call to Redis, in seconds.
+        queue: the Celery queue to send to; what the worker announced, if not given.
+    """
+
+    def __init__(
+        self,
+        url: str = DEFAULT_URL,
+        *,
+        broker_url: str | None = None,
+        app: Celery | None = None,
+        store: JobStore | None = None,
+        partitions: int = 1,
+        timeout_s: float = 5.0,
+        queue: str = "",
+    ) -> None:
+        self._store = store or RedisJobStore.from_url(
+            url, partitions=partitions, timeout_s=timeout_s
+        )
+        self._broker_url = broker_url or url
+        self._app = app
+        self._queue = queue
+
+    # --- submitting ------------------------------------------------------------------------
+
+    def submit(
+        self,
+        agent: str,
+        input: Any,
+        *,
+        idempotency_key: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        tenant: str = "",
+        labels: Sequence[str] = (),
+        retention_s: int | None = None,
+        delay_s: float = 0.0,
+        priority: int | None = None,
+        check_agent: bool = True,
+    ) -> str:
+        """Accept a job and return its id. When this returns, the job is stored.
+
+        Args:
+            input: the task, a text or another JSON value.
+            idempotency_key: the same key (of one tenant) always gives the same job.
+            metadata: JSON values for the agent's context; the model does not see them.
+            labels: who may answer its pauses.
+            retention_s: seconds to keep the job after its end.
+            delay_s: seconds before which it must not start.
+            priority: of the Celery message.
+            check_agent: refuse agents that no worker has announced.
+
+        Raises:
+            InvalidInput, UnknownAgent, IdempotencyConflict, StoreUnavailable
+        """
+        keyed = idempotency_key is not None
+        job_id = job_id_for_key(tenant, idempotency_key or "") if keyed else str(uuid.uuid4())
+        announced = self._announced(agent) if check_agent else None
+        message: dict[str, Any] = {}
+        queue = self._queue or (announced.queue if announced else "")
+        if queue:
+            message["queue"] = queue
+        if priority is not None:
+            message["priority"] = priority
+        spec = make_spec(
+            job_id=job_id,
+            agent=agent,
+            input=input,
+            metadata=metadata,
+            tenant=tenant,
+            labels=labels,
+            message=message,
+            **({} if retention_s is None else {"retention_s": retention_s}),
+        )
+        created = self._store.create(spec, max(0, int(delay_s * 1000)))
+        if not created.new:
+            check_same(spec, created.spec)
+        if not delay_s:
+            self._hint(created.spec)
+        return job_id
+
+    def _announced(self, agent: str) -> AgentInfo:
+        known = {info.name: info for info in self._store.agents()}
+        if agent in known:
+            return known[agent]
+        names = ", ".join(known) or "none yet"
+        raise UnknownAgent(
+            f"unknown agent {shorten(agent)}; workers have announced: {names}. Start a worker "
+            "that has it (STEPKEEPER_AGENTS), or submit without the check"
+        )
+
+    def _hint(self, spec: JobSpec) -> None:
+        """Tell the workers; a sweep does it later if the broker is away."""
+        from api_client.hints import try_hint
+
+        if self._app is None:
+            self._app = _producer_app(self._broker_url)
+        try_hint(self._app, spec)
+
+    # --- following -------------------------------------------------------------------------
+
+    def get(self, job_id: str) -> JobView:
+        """Where a job stands. Raises ``JobNotFound``."""
+        return self._store.read(job_id)
+
+    def wait(self, job_id: str, timeout_s: float = 60.0) -> Outcome:
+        """Wait for a job's end.
+
+        Raises:
+            WaitTimeout: it has not ended within ``timeout_s`` seconds; says where it stands.
+            JobNotFound
+        """
+        deadline = time.monotonic() + timeout_s
+        after = "0"
+        while True:
+            view = self._store.read(job_id)
+            if view.outcome is not None:
+                return view.outcome
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise WaitTimeout(f"job {job_id} is {_standing(view)} after {timeout_s:g} s")
+            events = self._store.events(job_id, after, block_s=left)
+            after = events[-1].id if events else after
+
+    def result(self, job_id: str, timeout_s: float = 60.0) -> Any:
+        """Wait for a job's answer, a JSON value.
+
+        Raises:
+            JobFailed, JobCancelled: it ended without one.
+            WaitTimeout, JobNotFound
+        """
+        outcome = self.wait(job_id, timeout_s)
+        if outcome.ok:
+            return outcome.value
+        if outcome.reason == "cancelled":
+            raise JobCancelled(outcome.text)
+        raise JobFailed(outcome.text, outcome.reason)
+
+    def messages(self, job_id: str, start: int = 0) -> list[dict[str, Any]]:
+        """The transcript from index ``start``, in the OpenAI chat format."""
+        return self._store.messages(job_id, start)
+
+    def trace(self, job_id: str, after: str = "0", *, follow: bool = False) -> Iterator[Event]:
+        """The job's records behind the offset ``after``, oldest first.
+
+        Args:
+            follow: go on until the job has ended.
+        """
+        self._store.read(job_id)
+        while True:
+            events = self._store.events(job_id, after, block_s=1.0 if follow else 0.0)
+            yield from events
+            after = events[-1].id if events else after
+            if not events and (not follow or self._store.read(job_id).status.ended):
+                return
+
+    # --- people ----------------------------------------------------------------------------
+
+    def inbox(self, limit: int = 100) -> list[JobView]:
+        """Jobs that wait for a person, the longest waiting first."""
+        return self._store.list_jobs(JobStatus.PAUSED, limit)
+
+    def signal(
+        self,
+        job_id: str,
+        signal: Signal | Mapping[str, Any],
+        *,
+        pause_id: str | None = None,
+        signal_id: str | None = None,
+    ) -> None:
+        """Close a job's open pause with a decision; the first one wins.
+
+        Args:
+            signal: a signal of ``api_client.contract``, or its fields as a dict with ``kind``.
+            pause_id: the pause that was looked at; the one that is open now, if not given.
+            signal_id: the same id again is the same signal; a new one, if not given.
+
+        Raises:
+            InvalidInput, SignalRefused: the signal's form; JobNotFound; NotPaused, WrongPause,
+            AlreadyAnswered: somebody was first. Nothing is changed by any of them.
+        """
+        decision = parse_signal(signal)
+        view = self._store.read(job_id)
+        if pause_id is None:
+            if view.pause is None:
+                raise refusal(job_id, "", decision.kind, "not_paused", view.status)
+            pause_id = view.pause.id
+        self._store.signal(job_id, pause_id, decision, signal_id or uuid.uuid4().hex)
+        self._hint(view.spec)
+
+    def cancel(self, job_id: str, *, by: str = "", note: str = "") -> Cancelled:
+        """End a job: at once, or at its runner's next commit. Ended jobs stay as they are."""
+        cancelled = self._store.cancel(job_id, by, note)
+        if not cancelled.pending and cancelled.status is JobStatus.CANCELLED:
+            self._hint(self._store.read(job_id).spec)
+        return cancelled
+
+    def agents(self) -> Sequence[AgentInfo]:
+        """The agents that workers have announced."""
+        return self._store.agents()
+
+
+def parse_signal(signal: Signal | Mapping[str, Any]) -> Signal:
+    """A checked signal.
+
+    Raises:
+        SignalRefused: an unknown kind or a wrong form, in one line.
+    """
+    if not isinstance(signal, Mapping):
+        return signal
+    try:
+        parsed = SIGNAL.validate_python(dict(signal))
+    except ValidationError as error:
+        raise SignalRefused(f"signal: {one_line(error)}") from None
+    size = len(parsed.model_dump_json())
+    if size > MAX_SIGNAL_CHARACTERS:
+        raise InvalidInput(f"signal: {size} characters, at most {MAX_SIGNAL_CHARACTERS} allowed")
+    return parsed
+
+
+def _standing(view: JobView) -> str:
+    if view.pause is not None:
+        return f"paused ({view.pause.kind}: {view.pause.question})"
+    return str(view.status)
+
+
+def _producer_app(broker_url: str) -> Celery:
+    from celery import Celery
+
+    app = Celery("stepkeeper-client", broker=broker_url, set_as_current=False)
+    app.conf.update(
+        broker_connection_timeout=3,
+        broker_transport_options={"socket_timeout": 5, "socket_connect_timeout": 3},
+        task_publish_retry_policy={"max_retries": 1, "interval_start": 0.1},
+    )
+    return app

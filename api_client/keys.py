@@ -1,0 +1,66 @@
+"""Every Redis key, as pure functions.
+
+Keys of one job and of the indexes it stands in carry one hash tag, ``{sk:P}``, so that a commit
+is one script call on one slot of a cluster. ``P`` is the job's partition.
+
+========================  ======  ==============================================================
+``{sk:P}:job:ID``         hash    the job record (fields: see ``lua/create.lua``)
+``{sk:P}:messages:ID``    list    the transcript, one JSON message an element
+``{sk:P}:trace:ID``       stream  one record a commit, pause, signal, …
+``{sk:P}:due``            zset    job ids by the time (ms) at which a sweep must look at them
+``{sk:P}:is:STATUS``      zset    job ids by the time (ms) at which they entered that status
+``sk:agents``             hash    agents that workers have announced
+========================  ======  ==============================================================
+"""
+
+from __future__ import annotations
+
+import zlib
+
+from api_client.contract import JobStatus
+
+AGENTS = "sk:agents"
+
+
+def partition_of(job_id: str, partitions: int) -> int:
+    """The partition, ``0`` to ``partitions - 1``, in which a job lives."""
+    return zlib.crc32(job_id.encode()) % partitions if partitions > 1 else 0
+
+
+class Keys:
+    """The keys of one partition."""
+
+    def __init__(self, partition: int) -> None:
+        self.partition = partition
+        self.prefix = f"{{sk:{partition}}}:"
+        self.due = f"{self.prefix}due"
+        self.job_prefix = f"{self.prefix}job:"
+        self.index_prefix = f"{self.prefix}is:"
+
+    def job(self, job_id: str) -> str:
+        """The record."""
+        return self.job_prefix + job_id
+
+    def messages(self, job_id: str) -> str:
+        """The transcript."""
+        return f"{self.prefix}messages:{job_id}"
+
+    def trace(self, job_id: str) -> str:
+        """The trace."""
+        return f"{self.prefix}trace:{job_id}"
+
+    def index(self, status: JobStatus) -> str:
+        """The index of the jobs that are in ``status``."""
+        return self.index_prefix + status
+
+    def of_job(self, job_id: str) -> list[str]:
+        """What a commit needs: record, transcript, trace."""
+        return [self.job(job_id), self.messages(job_id), self.trace(job_id)]
+
+    def of_transition(self, job_id: str) -> list[str]:
+        """What a change of status needs: the job's keys, the due index, the status indexes.
+
+        The latter are given by their prefix: a script adds the status it finds, and every key
+        that it can build lies in the same slot.
+        """
+        return [*self.of_job(job_id), self.due, self.index_prefix]

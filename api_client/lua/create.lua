@@ -1,0 +1,36 @@
+-- Accept a job once.
+--
+-- KEYS  1 record (hash)  2 transcript (list)  3 trace (stream)  4 due index (zset)
+--       5 prefix of the status indexes (zsets, "…is:" .. status)
+-- ARGV  1 job id  2 spec (JSON)  3 agent  4 schema version  5 retention (s)
+--       6 time (ms) to give the first hint before a sweep sends another
+--       7 delay (ms) before which the job must not start, 0 for none
+-- Returns {1} if the job is new, {0, spec} with the stored spec if the id exists.
+--
+-- Fields of the record:
+--   v spec agent ttl created     written here, never changed
+--   status since                 where the job stands, and since when (ms)
+--   epoch seq                    fencing token; number of the last commit
+--   owner nonce lease            who holds it, for which attempt, until when (ms)
+--   tries hints                  starts without progress; hints sent by sweeps in a row
+--   run                          the loop's own small state (JSON)
+--   pause signal answered        open pause, the signal not yet consumed, the last one that was
+--   due_at cancel outcome published
+local stored = redis.call('HGET', KEYS[1], 'spec')
+if stored then
+  return {0, stored}
+end
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+redis.call('HSET', KEYS[1], 'v', ARGV[4], 'spec', ARGV[2], 'agent', ARGV[3], 'ttl', ARGV[5],
+  'created', now, 'status', 'queued', 'since', now, 'epoch', 0, 'seq', 0, 'tries', 0, 'hints', 0)
+if ARGV[7] == '0' then
+  redis.call('ZADD', KEYS[4], now + ARGV[6], ARGV[1])
+  redis.call('ZADD', KEYS[5] .. 'queued', now, ARGV[1])
+else
+  redis.call('HSET', KEYS[1], 'status', 'waiting', 'due_at', now + ARGV[7])
+  redis.call('ZADD', KEYS[4], now + ARGV[7], ARGV[1])
+  redis.call('ZADD', KEYS[5] .. 'waiting', now, ARGV[1])
+end
+redis.call('XADD', KEYS[3], '*', 'e', 'submitted', 'd', '{}')
+return {1}

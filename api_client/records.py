@@ -1,0 +1,102 @@
+"""Reading a stored record: bytes from Redis to the values of the contract."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from pydantic import ValidationError
+
+from api_client.contract import (
+    SCHEMA_VERSION,
+    AnsweredPause,
+    Event,
+    JobSpec,
+    JobStatus,
+    JobView,
+    Outcome,
+    Pause,
+    Usage,
+)
+from api_client.errors import StepkeeperError
+
+
+def dumps(value: Any) -> str:
+    """Compact JSON. Text stays text; what UTF-8 cannot carry (a lone surrogate) is escaped."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return json.dumps(value, separators=(",", ":"))
+    return text
+
+
+def pairs(flat: Iterable[bytes]) -> dict[str, str]:
+    """A flat reply of field, value, field, value … as a dict of texts."""
+    items = [item.decode() for item in flat]
+    return dict(zip(items[::2], items[1::2], strict=True))
+
+
+def read_view(record: Mapping[str, str]) -> JobView:
+    """A job record as callers see it.
+
+    Raises:
+        StepkeeperError: the record was written by a newer version than this one can read.
+    """
+    check_version(record)
+    run = json.loads(record["run"]) if "run" in record else {}
+    pause = json.loads(record["pause"]) if "pause" in record else None
+    if pause is not None:
+        pause["created"] = int(record["since"])
+    return JobView(
+        spec=JobSpec.model_validate_json(record["spec"]),
+        status=JobStatus(record["status"]),
+        created=int(record["created"]),
+        epoch=int(record["epoch"]),
+        tries=int(record["tries"]),
+        steps=run.get("steps", 0),
+        usage=Usage.model_validate(run.get("usage", {})),
+        active_ms=run.get("active_ms", 0),
+        worker=record.get("owner"),
+        due=int(record["due_at"]) if "due_at" in record else None,
+        pause=Pause.model_validate(pause) if record["status"] == JobStatus.PAUSED else None,
+        answered=_parsed(AnsweredPause, record.get("answered")),
+        outcome=_parsed(Outcome, record.get("outcome")),
+        cancel_requested="cancel" in record,
+        published="published" in record,
+    )
+
+
+def check_version(record: Mapping[str, str]) -> None:
+    """Refuse a record of a newer schema.
+
+    Raises:
+        StepkeeperError: naming both versions.
+    """
+    version = int(record.get("v", "0"))
+    if version > SCHEMA_VERSION:
+        raise StepkeeperError(
+            f"the job record has schema version {version}, this program reads up to "
+            f"{SCHEMA_VERSION}; upgrade it"
+        )
+
+
+def _parsed(model: Any, text: str | None) -> Any:
+    return None if text is None else model.model_validate_json(text)
+
+
+def read_event(event_id: bytes, fields: Mapping[bytes, bytes]) -> Event:
+    """One record of a trace stream."""
+    return Event(id=event_id.decode(), kind=fields[b"e"].decode(), data=json.loads(fields[b"d"]))
+
+
+def one_line(error: ValidationError) -> str:
+    """A pydantic error as one line: each place, what is wrong with it, and the value."""
+    parts = []
+    for item in error.errors(include_url=False):
+        place = ".".join(str(part) for part in item["loc"]) or "value"
+        given = repr(item.get("input"))
+        shown = given if len(given) <= 60 else f"{given[:60]}…"
+        parts.append(f"{place}: {item['msg']} (given: {shown})")
+    return "; ".join(parts)

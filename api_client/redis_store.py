@@ -1,0 +1,172 @@
+"""The client's half of the store on Redis."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from api_client.connection import Client, connect, describe, translated
+from api_client.contract import (
+    JOB_ID_PATTERN,
+    SCHEMA_VERSION,
+    AgentInfo,
+    Event,
+    JobSpec,
+    JobStatus,
+    JobView,
+    Outcome,
+    Signal,
+)
+from api_client.errors import JobNotFound, shorten
+from api_client.keys import AGENTS, Keys, partition_of
+from api_client.records import dumps, pairs, read_event, read_view
+from api_client.refusals import cancelled_text, not_found, refusal
+from api_client.scripts import Argument, Scripts
+from api_client.store import Cancelled, Created
+
+_SCRIPTS = Scripts("api_client")
+
+FIRST_HINT_GRACE_MS = 5_000
+
+
+class RedisJobStore:
+    """``JobStore`` on Redis.
+
+    Args:
+        client: an open redis-py client (bytes, not decoded).
+        partitions: how many partitions the jobs are spread over; the same for every program.
+        where: what errors call the server.
+    """
+
+    def __init__(self, client: Client, *, partitions: int = 1, where: str = "the store") -> None:
+        self._redis = client
+        self._where = where
+        self._partitions = tuple(Keys(number) for number in range(partitions))
+
+    @classmethod
+    def from_url(cls, url: str, *, partitions: int = 1, timeout_s: float = 5.0) -> RedisJobStore:
+        """A store on its own connections."""
+        return cls(connect(url, timeout_s=timeout_s), partitions=partitions, where=describe(url))
+
+    def _keys(self, job_id: str) -> Keys:
+        if not JOB_ID_PATTERN.fullmatch(job_id):
+            raise JobNotFound(f"no job {shorten(job_id)}: that is not the form of a job id")
+        return self._partitions[partition_of(job_id, len(self._partitions))]
+
+    def _run(
+        self,
+        name: str,
+        keys: Sequence[str],
+        args: Sequence[Argument],
+        scripts: Scripts = _SCRIPTS,
+    ) -> Any:
+        with translated(self._where):
+            return scripts.run(self._redis, name, keys, args)
+
+    def create(self, spec: JobSpec, delay_ms: int = 0) -> Created:
+        """See ``JobStore.create``."""
+        keys = self._keys(spec.job_id).of_transition(spec.job_id)
+        text = spec.model_dump_json(exclude_defaults=True)
+        args: list[Argument] = [
+            spec.job_id,
+            text,
+            spec.agent,
+            SCHEMA_VERSION,
+            spec.retention_s,
+            FIRST_HINT_GRACE_MS,
+            delay_ms,
+        ]
+        reply = self._run("create", keys, args)
+        if reply[0] == 1:
+            return Created(spec, new=True)
+        return Created(JobSpec.model_validate_json(reply[1]), new=False)
+
+    def read(self, job_id: str) -> JobView:
+        """See ``JobStore.read``."""
+        key = self._keys(job_id).job(job_id)
+        with translated(self._where):
+            raw = self._redis.hgetall(key)
+        if not raw:
+            raise not_found(job_id)
+        return read_view({name.decode(): value.decode() for name, value in raw.items()})
+
+    def messages(self, job_id: str, start: int = 0) -> list[dict[str, Any]]:
+        """See ``JobStore.messages``."""
+        key = self._keys(job_id).messages(job_id)
+        with translated(self._where):
+            return [json.loads(item) for item in self._redis.lrange(key, start, -1)]
+
+    def events(
+        self, job_id: str, after: str = "0", count: int = 1000, block_s: float = 0.0
+    ) -> list[Event]:
+        """See ``JobStore.events``. ``block_s`` is cut to two seconds a call: ask again."""
+        key = self._keys(job_id).trace(job_id)
+        block_ms = int(min(block_s, 2.0) * 1000) or None
+        with translated(self._where):
+            reply = self._redis.xread({key: after}, count=count, block=block_ms)
+        entries = reply[0][1] if reply else []
+        return [read_event(event_id, fields) for event_id, fields in entries]
+
+    def signal(self, job_id: str, pause_id: str, signal: Signal, signal_id: str) -> None:
+        """See ``JobStore.signal``."""
+        args: list[Argument] = [
+            job_id,
+            pause_id,
+            signal.model_dump_json(),
+            signal.kind,
+            signal.by,
+            signal_id,
+            FIRST_HINT_GRACE_MS,
+        ]
+        reply = self._run("signal", self._keys(job_id).of_transition(job_id), args)
+        answer = [item.decode() for item in reply]
+        if answer[0] != "ok":
+            raise refusal(job_id, pause_id, signal.kind, *answer)
+
+    def cancel(self, job_id: str, by: str = "", note: str = "") -> Cancelled:
+        """See ``JobStore.cancel``."""
+        outcome = Outcome(ok=False, reason="cancelled", text=cancelled_text(by, note))
+        args: list[Argument] = [job_id, dumps({"by": by, "note": note}), outcome.model_dump_json()]
+        reply = self._run("cancel", self._keys(job_id).of_transition(job_id), args)
+        match [item.decode() for item in reply]:
+            case ["missing"]:
+                raise not_found(job_id)
+            case ["ended", status]:
+                return Cancelled(JobStatus(status), pending=False)
+            case ["requested"]:
+                return Cancelled(JobStatus.RUNNING, pending=True)
+        return Cancelled(JobStatus.CANCELLED, pending=False)
+
+    def list_jobs(
+        self, status: JobStatus, limit: int = 100, newest_first: bool = False
+    ) -> list[JobView]:
+        """See ``JobStore.list_jobs``."""
+        views: list[JobView] = []
+        for keys in self._partitions:
+            with translated(self._where):
+                ids = self._redis.zrange(keys.index(status), 0, limit - 1, desc=newest_first)
+                records = self._read_many([keys.job(item.decode()) for item in ids])
+            views.extend(read_view(record) for record in records if record)
+        views = [view for view in views if view.status is status]
+        return views[:limit]
+
+    def _read_many(self, names: Sequence[str]) -> list[dict[str, str]]:
+        pipeline = self._redis.pipeline(transaction=False)
+        for name in names:
+            pipeline.hgetall(name)
+        return [
+            {field.decode(): value.decode() for field, value in raw.items()}
+            for raw in pipeline.execute()
+        ]
+
+    def count(self, status: JobStatus) -> int:
+        """See ``JobStore.count``."""
+        with translated(self._where):
+            return sum(int(self._redis.zcard(keys.index(status))) for keys in self._partitions)
+
+    def agents(self) -> list[AgentInfo]:
+        """See ``JobStore.agents``."""
+        with translated(self._where):
+            raw = pairs(item for pair in self._redis.hgetall(AGENTS).items() for item in pair)
+        return [AgentInfo.model_validate_json(raw[name]) for name in sorted(raw)]

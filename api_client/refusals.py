@@ -1,0 +1,61 @@
+"""Sentences about jobs that both stores say, and the errors that carry them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from api_client.contract import AnsweredPause
+from api_client.errors import (
+    AlreadyAnswered,
+    Conflict,
+    JobNotFound,
+    NotPaused,
+    SignalRefused,
+    WrongPause,
+    shorten,
+)
+
+
+def cancelled_text(by: str, note: str) -> str:
+    """Why a job ended as cancelled: ``cancelled by anna: sent twice``."""
+    return "cancelled" + (f" by {by}" if by else "") + (f": {note}" if note else "")
+
+
+def not_found(job_id: str) -> JobNotFound:
+    """There is no such job."""
+    return JobNotFound(
+        f"no job {shorten(job_id)}: it was never accepted here, or its retention has passed"
+    )
+
+
+def refusal(
+    job_id: str, pause_id: str, kind: str, why: str, detail: str = ""
+) -> Conflict | JobNotFound:
+    """The error for a signal that closed no pause.
+
+    Args:
+        kind: of the signal.
+        why: ``missing``, ``answered``, ``wrong_pause``, ``refused`` or ``not_paused``.
+        detail: what the store says to that: the closing answer as JSON, the open pause's id, the
+            accepted kinds, or the job's status.
+    """
+    match why:
+        case "missing":
+            return not_found(job_id)
+        case "answered":
+            return _already_answered(job_id, AnsweredPause.model_validate_json(detail))
+        case "wrong_pause":
+            return WrongPause(
+                f"job {job_id}: pause {shorten(pause_id)} is not the open one; answer {detail!r}"
+            )
+        case "refused":
+            return SignalRefused(f"job {job_id}: this pause takes no {kind!r}, but: {detail}")
+    return NotPaused(f"job {job_id} is {detail}, not paused; there is nothing to answer")
+
+
+def _already_answered(job_id: str, answered: AnsweredPause) -> AlreadyAnswered:
+    when = datetime.fromtimestamp(answered.at / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    who = answered.by or "somebody who gave no name"
+    return AlreadyAnswered(
+        f"job {job_id}: this pause was answered by {who} ({answered.kind}) at {when}"
+    )

@@ -1,0 +1,102 @@
+"""Making a job's spec from what a caller gives, in every way of submitting."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pydantic import ValidationError
+
+from api_client.contract import DEFAULT_RETENTION_S, MAX_INPUT_CHARACTERS, JobSpec
+from api_client.errors import IdempotencyConflict, InvalidInput, shorten
+from api_client.records import dumps, one_line
+
+_KEYWORDS = ("input", "metadata", "tenant", "labels")
+
+
+def make_spec(
+    *,
+    job_id: str,
+    agent: str,
+    input: Any,
+    metadata: Mapping[str, Any] | None = None,
+    tenant: str = "",
+    labels: Sequence[str] = (),
+    retention_s: int = DEFAULT_RETENTION_S,
+    message: Mapping[str, Any] | None = None,
+) -> JobSpec:
+    """A checked spec.
+
+    Raises:
+        InvalidInput: names the field, the value and what is wrong.
+    """
+    if isinstance(labels, str):
+        raise InvalidInput(f"labels: a list of texts is expected (given: {shorten(labels)})")
+    try:
+        spec = JobSpec.model_validate(
+            {
+                "job_id": job_id,
+                "agent": agent,
+                "input": input,
+                "metadata": dict(metadata or {}),
+                "tenant": tenant,
+                "labels": tuple(labels),
+                "retention_s": retention_s,
+                "message": dict(message or {}),
+            }
+        )
+        size = len(dumps(spec.input))
+    except ValidationError as error:
+        raise InvalidInput(f"job for agent {shorten(agent)}: {one_line(error)}") from None
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(f"job for agent {shorten(agent)}: {error}") from None
+    if size > MAX_INPUT_CHARACTERS:
+        raise InvalidInput(
+            f"input: {size} characters, at most {MAX_INPUT_CHARACTERS} are allowed; "
+            "store it elsewhere and pass a reference"
+        )
+    return spec
+
+
+def spec_from_call(
+    job_id: str,
+    agent: str,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    *,
+    retention_s: int,
+    message: Mapping[str, Any],
+) -> JobSpec:
+    """A spec from a Celery call ``agent.NAME(input, metadata=…, tenant=…, labels=…)``.
+
+    Raises:
+        InvalidInput: as ``make_spec``, and for arguments that the call does not take.
+    """
+    given = dict(kwargs)
+    if len(args) > 1:
+        raise InvalidInput(
+            f"agent.{agent} takes one positional argument, the input; {len(args)} were given"
+        )
+    if args:
+        given["input"] = args[0]
+    unknown = sorted(set(given) - set(_KEYWORDS))
+    if unknown:
+        raise InvalidInput(
+            f"agent.{agent} takes no argument {unknown[0]!r}; it takes: {', '.join(_KEYWORDS)}"
+        )
+    given.setdefault("input", None)
+    return make_spec(job_id=job_id, agent=agent, retention_s=retention_s, message=message, **given)
+
+
+def check_same(wanted: JobSpec, stored: JobSpec) -> None:
+    """A second submission under one id must ask for the same.
+
+    Raises:
+        IdempotencyConflict: it asks for something else; nothing was changed.
+    """
+    for name in ("agent", "input", "metadata", "labels"):
+        if getattr(wanted, name) != getattr(stored, name):
+            raise IdempotencyConflict(
+                f"job {stored.job_id} exists with another {name} "
+                f"({shorten(getattr(stored, name))}); use a new key or id for a new job"
+            )

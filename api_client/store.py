@@ -1,0 +1,64 @@
+"""What a service asks of the store. Workers ask more: see ``worker.store.base``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from api_client.contract import AgentInfo, Event, JobSpec, JobStatus, JobView, Signal
+
+
+@dataclass(frozen=True, slots=True)
+class Created:
+    """The answer to ``create``: the stored spec, and whether this call stored it."""
+
+    spec: JobSpec
+    new: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Cancelled:
+    """The answer to ``cancel``: the job's status now, and whether a runner must still notice."""
+
+    status: JobStatus
+    pending: bool
+
+
+class JobStore(Protocol):
+    """Jobs as their callers see them. Every method may raise ``StoreUnavailable``."""
+
+    def create(self, spec: JobSpec, delay_ms: int = 0) -> Created:
+        """Accept a job once; the same id again returns what was stored first.
+
+        Args:
+            delay_ms: it must not start before this time has passed.
+        """
+
+    def read(self, job_id: str) -> JobView:
+        """Raises ``JobNotFound``."""
+
+    def messages(self, job_id: str, start: int = 0) -> list[dict[str, Any]]:
+        """The transcript from index ``start``; empty for a job that has not begun."""
+
+    def events(
+        self, job_id: str, after: str = "0", count: int = 1000, block_s: float = 0.0
+    ) -> list[Event]:
+        """Trace records behind the offset ``after``; waits up to ``block_s`` for the first."""
+
+    def signal(self, job_id: str, pause_id: str, signal: Signal, signal_id: str) -> None:
+        """Close a pause. Raises ``JobNotFound`` or a ``Conflict``."""
+
+    def cancel(self, job_id: str, by: str = "", note: str = "") -> Cancelled:
+        """End a job; ended ones stay as they are. Raises ``JobNotFound``."""
+
+    def list_jobs(
+        self, status: JobStatus, limit: int = 100, newest_first: bool = False
+    ) -> list[JobView]:
+        """Jobs in one status, by the time they entered it."""
+
+    def count(self, status: JobStatus) -> int:
+        """How many jobs are in one status."""
+
+    def agents(self) -> Sequence[AgentInfo]:
+        """What workers have announced, by name."""

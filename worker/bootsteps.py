@@ -1,0 +1,107 @@
+"""What runs beside the pool in every worker: taking over, sweeping, announcing, stopping."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from typing import Any
+
+from celery import bootsteps
+from celery.signals import worker_shutting_down
+
+from api_client.errors import StoreUnavailable
+from api_client.hints import try_hint
+from worker.control import listen_for_revokes
+from worker.service import Service
+
+log = logging.getLogger(__name__)
+
+SWEEP_LIMIT = 500
+ANNOUNCE_EVERY_S = 60.0
+
+
+class Keeper(bootsteps.StartStopStep):
+    """A worker's part in keeping every job alive. Executes none itself."""
+
+    label = "Stepkeeper"
+
+    def __init__(self, worker: Any, **kwargs: Any) -> None:
+        super().__init__(worker, **kwargs)
+        self._service: Service = worker.app.stepkeeper
+        self._service.node = worker.hostname
+        self._service.stop.clear()
+        self._done = threading.Event()
+        self._threads: list[threading.Thread] = []
+        listen_for_revokes(self._service)
+        worker_shutting_down.connect(self._on_shutdown, weak=False)
+
+    def _on_shutdown(self, **_: Any) -> None:
+        """Each running job stops at its next commit and is hinted again (rule 16)."""
+        self._service.stop.set()
+
+    def start(self, worker: Any) -> None:  # noqa: ARG002
+        """Called when the worker starts, after its pool."""
+        for target in (self._sweep_loop, self._announce_loop):
+            thread = threading.Thread(target=target, name=f"stepkeeper{target.__name__}")
+            thread.daemon = True
+            thread.start()
+            self._threads.append(thread)
+
+    def stop(self, worker: Any) -> None:  # noqa: ARG002
+        """Called when the worker ends."""
+        self._done.set()
+
+    def _sweep_loop(self) -> None:
+        settings = self._service.settings
+        taken_over = False
+        while not self._done.wait(settings.sweep_s if taken_over else 0):
+            try:
+                if not taken_over:
+                    self.take_over()
+                    taken_over = True
+                self.sweep()
+            except StoreUnavailable as error:
+                log.warning("sweep: %s", error)
+                self._done.wait(1.0)
+            except Exception:
+                log.exception("sweep failed; the next one tries again")
+                self._done.wait(1.0)
+
+    def take_over(self) -> None:
+        """Free the jobs that the previous start of this worker held when it died."""
+        service = self._service
+        for spec in service.store.abandon(f"{service.node}/", keep=service.owner_prefix):
+            log.info("job %s: taken over from this worker's previous start", spec.job_id)
+
+    def sweep(self) -> None:
+        """Hint what is due."""
+        settings = self._service.settings
+        while True:
+            hints = self._service.store.sweep(
+                limit=SWEEP_LIMIT,
+                grace_ms=int(settings.hint_grace_s * 1000),
+                cap_ms=int(settings.hint_cap_s * 1000),
+            )
+            for hint in hints:
+                try_hint(self._service.app, hint.spec)
+            if len(hints) < SWEEP_LIMIT:
+                return
+
+    def _announce_loop(self) -> None:
+        while True:
+            try:
+                self.announce()
+            except StoreUnavailable as error:
+                log.warning("announcing agents: %s", error)
+            if self._done.wait(ANNOUNCE_EVERY_S):
+                return
+
+    def announce(self) -> None:
+        """Tell callers which agents there are, and to which queue their jobs go."""
+        app = self._service.app
+        infos = []
+        for agent in self._service.agents.values():
+            route = app.amqp.router.route({}, agent.task_name)
+            queue = route.get("queue")
+            infos.append(agent.info(getattr(queue, "name", queue) or ""))
+        self._service.store.announce(infos)

@@ -1,0 +1,82 @@
+"""Celery settings that jobs need, each with its reason.
+
+``OURS`` is for an app of our own. ``protect`` is for any app: it sets only what would otherwise
+break a promise, and only on our tasks where Celery allows that.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from celery import Celery
+
+from api_client.errors import InvalidInput
+from worker.settings import Settings
+
+# One place for the socket options of broker and backend: without a time-out, a connection whose
+# other end vanished silently hangs the worker for good.
+_SOCKETS: dict[str, Any] = {
+    "socket_timeout": 15,
+    "socket_connect_timeout": 5,
+    "socket_keepalive": True,
+    "health_check_interval": 10,
+}
+RESULT_EXPIRES_S = 30 * 24 * 3600
+
+
+def ours(settings: Settings) -> dict[str, Any]:
+    """Settings of an app that runs nothing but agents."""
+    return {
+        "broker_url": settings.broker_url or settings.redis_url,
+        "result_backend": settings.result_backend or settings.redis_url,
+        # JSON only (rule 14).
+        "task_serializer": "json",
+        "result_serializer": "json",
+        "accept_content": ["json"],
+        # Early acknowledgement and no prefetch: durability is the store's. Late acknowledgement
+        # duplicates running tasks on a mere connection cut.
+        "task_acks_late": False,
+        "worker_disable_prefetch": True,
+        "worker_prefetch_multiplier": 1,
+        # A stale duplicate must not overwrite a final state with STARTED.
+        "task_track_started": False,
+        "worker_send_task_events": True,
+        "task_send_sent_event": True,
+        # Wait for the broker for as long as it takes, and survive its refusals.
+        "broker_connection_retry_on_startup": True,
+        "broker_connection_max_retries": None,
+        "broker_channel_error_retry": True,
+        "broker_transport_options": dict(_SOCKETS) if _is_redis(settings) else {},
+        "redis_socket_timeout": 15,
+        "redis_socket_connect_timeout": 5,
+        "redis_socket_keepalive": True,
+        # Without it an outage of the backend turns a finished task into a failed one.
+        "result_backend_always_retry": True,
+        # A job may be paused for longer than a day.
+        "result_expires": RESULT_EXPIRES_S,
+        "worker_cancel_long_running_tasks_on_connection_loss": False,
+        "worker_hijack_root_logger": False,
+    }
+
+
+def _is_redis(settings: Settings) -> bool:
+    return (settings.broker_url or settings.redis_url).startswith(("redis", "rediss"))
+
+
+def protect(app: Celery) -> None:
+    """Refuse settings of an existing app that would break a promise.
+
+    Raises:
+        InvalidInput: names the setting and the value to give it.
+    """
+    accepted = set(app.conf.accept_content or ())
+    if accepted & {"pickle", "application/x-python-serialize"}:
+        raise InvalidInput(
+            f"Celery setting accept_content={sorted(accepted)!r}: jobs are JSON only; "
+            "set accept_content=['json']"
+        )
+    if app.conf.task_serializer != "json" or app.conf.result_serializer != "json":
+        raise InvalidInput(
+            f"Celery settings task_serializer={app.conf.task_serializer!r}, "
+            f"result_serializer={app.conf.result_serializer!r}: set both to 'json'"
+        )

@@ -1,0 +1,71 @@
+"""Celery's revoke, made durable: it cancels the job in the store, whoever sends it.
+
+A revoke is a broadcast: a worker that is down never learns of it, and one that knows the id
+discards later hints. So the store is told as well, by the program that revokes if it has this
+package, and by every worker that hears it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from typing import Any
+
+from celery.app.control import Control
+from celery.utils.functional import maybe_list
+from celery.worker.control import Panel
+
+from api_client.contract import TASK_PREFIX
+from api_client.errors import JobNotFound, StoreUnavailable
+from worker.service import Service
+
+log = logging.getLogger(__name__)
+
+
+def with_durable_revoke(base: type[Control], service: Service) -> type[Control]:
+    """The app's ``control``, whose ``revoke`` also cancels jobs in the store."""
+
+    class AgentControl(base):  # type: ignore[misc, valid-type]
+        def revoke(self, task_id: Any, *args: Any, **kwargs: Any) -> Any:
+            cancel_jobs(service, maybe_list(task_id) or [], "revoked")
+            return super().revoke(task_id, *args, **kwargs)
+
+    return AgentControl
+
+
+def cancel_jobs(service: Service, ids: Iterable[str], note: str) -> None:
+    """Cancel those of the ids that are jobs; ids of other tasks are passed over."""
+    for job_id in ids:
+        try:
+            service.store.cancel(str(job_id), by="celery", note=note)
+        except JobNotFound:
+            log.debug("revoke of %s: not a job", job_id)
+
+
+def note_revoked(sender: Any, request: Any, expired: bool = False, **_: Any) -> None:
+    """Celery discarded a job's message as revoked and has recorded REVOKED: so has the store."""
+    service = getattr(sender, "service", None)
+    if service is None or not sender.name.startswith(TASK_PREFIX):
+        return
+    try:
+        cancel_jobs(service, [request.id], "expired" if expired else "revoked")
+        service.store.published(request.id)
+    except StoreUnavailable as error:
+        log.warning("job %s: revoked, but the store could not be told: %s", request.id, error)
+
+
+def listen_for_revokes(service: Service) -> None:
+    """Make this worker's ``revoke`` command tell the store."""
+    celerys_own = Panel.data["revoke"]
+
+    def revoke(state: Any, task_id: Any, terminate: bool = False, **kwargs: Any) -> Any:
+        try:
+            cancel_jobs(service, maybe_list(task_id) or [], "revoked")
+        except StoreUnavailable as error:
+            log.warning("revoke of %s: the store could not be told: %s", task_id, error)
+        try:
+            return celerys_own(state, task_id, terminate=terminate, **kwargs)
+        except NotImplementedError:  # threads cannot be killed; the job ends at its next commit
+            return celerys_own(state, task_id, terminate=False, **kwargs)
+
+    Panel.data["revoke"] = revoke

@@ -1,0 +1,63 @@
+"""Finding agents by the import paths of the setting ``STEPKEEPER_AGENTS``."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from worker.agent import Agent
+from worker.errors import AgentDefinitionError
+
+
+def load_agents(paths: Iterable[str]) -> list[Agent]:
+    """The agents at ``package.module`` or ``package.module:name``, in order.
+
+    Raises:
+        AgentDefinitionError: nothing is there, or something else; names the path.
+    """
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    return unique([agent for path in paths for agent in _load(path)])
+
+
+def unique(agents: Iterable[Agent]) -> list[Agent]:
+    """The same agents; one that is named twice stands once.
+
+    Raises:
+        AgentDefinitionError: two different agents have one name.
+    """
+    found: dict[str, Agent] = {}
+    for agent in agents:
+        if found.setdefault(agent.name, agent) is not agent:
+            raise AgentDefinitionError(
+                f"two agents are called {agent.name!r}; rename one of them, or list only one"
+            )
+    return list(found.values())
+
+
+def _load(path: str) -> list[Agent]:
+    name, _, attribute = path.partition(":")
+    try:
+        module = importlib.import_module(name)
+    except ImportError as error:
+        raise AgentDefinitionError(
+            f"STEPKEEPER_AGENTS: cannot import {name!r}: {error}; give import paths such as "
+            "'shop.agents' or 'shop.agents:refunds', relative to the working directory"
+        ) from error
+    if not attribute:
+        return _agents_in(path, list(vars(module).values()))
+    if not hasattr(module, attribute):
+        raise AgentDefinitionError(f"STEPKEEPER_AGENTS: module {name!r} has no {attribute!r}")
+    value = getattr(module, attribute)
+    return _agents_in(path, list(value) if isinstance(value, (list, tuple)) else [value])
+
+
+def _agents_in(path: str, values: list[Any]) -> list[Agent]:
+    agents = [value for value in values if isinstance(value, Agent)]
+    if not agents:
+        raise AgentDefinitionError(f"STEPKEEPER_AGENTS: there is no Agent at {path!r}")
+    return agents

@@ -1,0 +1,108 @@
+"""What the loop asks of the outside, and how a slice ends: closed unions, matched exhaustively.
+
+The loop is a generator. It yields an ``Effect`` and is sent the effect's answer; it returns an
+``End``. It never does anything itself, which is why it needs no clock, no Redis and no network.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Any
+
+from api_client.contract import Pause
+from worker.context import CallInfo
+from worker.errors import PauseRequested
+from worker.messages import Message
+from worker.models.base import ModelError, ModelReply, ModelRequest
+from worker.tools import Arguments, Observation, Tool
+
+
+@dataclass(frozen=True, slots=True)
+class CallModel:
+    """Ask the model. Answered with ``ModelAnswer``."""
+
+    request: ModelRequest
+
+
+@dataclass(frozen=True, slots=True)
+class ModelAnswer:
+    """The model's reply or its error, and the milliseconds it took."""
+
+    result: ModelReply | ModelError
+    elapsed_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class CallTool:
+    """Run one tool. Answered with ``ToolAnswer``."""
+
+    tool: Tool
+    arguments: Arguments
+    info: CallInfo
+
+
+@dataclass(frozen=True, slots=True)
+class ToolAnswer:
+    """The observation, or the tool's wish to pause, and the milliseconds it took."""
+
+    result: Observation | PauseRequested
+    elapsed_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """Make progress durable. Answered with ``None``; if it is refused, the loop is closed."""
+
+    kind: str
+    data: dict[str, Any]
+    messages: list[Message]
+    consumes_signal: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """The job has its answer, a JSON value."""
+
+    messages: list[Message]
+    consumes_signal: bool
+    value: Any
+    data: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The job ends without an answer. ``reason`` is a word for programs, ``text`` for people."""
+
+    messages: list[Message]
+    consumes_signal: bool
+    reason: str
+    text: str
+    data: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Paused:
+    """The job waits for a person."""
+
+    messages: list[Message]
+    consumes_signal: bool
+    pause: Pause
+
+
+@dataclass(frozen=True, slots=True)
+class Backoff:
+    """The model needs time: seconds to wait outside the worker's slot, and why."""
+
+    messages: list[Message]
+    consumes_signal: bool
+    seconds: float
+    text: str
+    attempt: int
+
+
+Effect = CallModel | CallTool | Commit
+End = Finished | Failed | Paused | Backoff
+Steps = Generator[Effect, Any, End]
+Part = Generator[Effect, Any, End | None]
+"""A part of the loop: returns an end, or ``None`` to go on."""

@@ -1,0 +1,49 @@
+"""Putting agents into a Celery app: one call, in the program that submits and in the worker.
+
+app = Celery("shop", broker="redis://…", backend="redis://…")
+install(app, agents=[shop])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from celery import Celery
+from celery.signals import task_revoked
+from celery.utils.imports import symbol_by_name
+
+from worker.agent import Agent
+from worker.bootsteps import Keeper
+from worker.celery_config import protect
+from worker.control import note_revoked, with_durable_revoke
+from worker.discovery import load_agents, unique
+from worker.service import Service, by_name
+from worker.settings import Settings
+from worker.tasks import AgentTask, cancel_task, signal_task
+
+
+def install(
+    app: Celery, agents: Iterable[Agent] = (), *, settings: Settings | None = None
+) -> Service:
+    """Register one Celery task for each agent, and what keeps their jobs alive.
+
+    The app keeps its own broker, result backend, routes and tasks. Agents come from ``agents``
+    and from the setting ``STEPKEEPER_AGENTS``.
+
+    Raises:
+        AgentDefinitionError: an agent cannot be used.
+        InvalidInput: a setting or one of the app's own settings would harm jobs; says which.
+    """
+    settings = settings or Settings.from_env()
+    found = unique([*agents, *load_agents(settings.agents)])
+    protect(app)
+    service = Service(app, settings, by_name(found))
+    for agent in found:
+        app.register_task(AgentTask(agent, service))
+    app.register_task(signal_task(service))
+    app.register_task(cancel_task(service))
+    app.control_cls = with_durable_revoke(symbol_by_name(str(app.control_cls)), service)  # type: ignore[assignment]
+    app.steps["worker"].add(Keeper)
+    app.stepkeeper = service  # type: ignore[attr-defined]
+    task_revoked.connect(note_revoked, weak=False, dispatch_uid="stepkeeper-revoked")
+    return service

@@ -1,0 +1,102 @@
+"""A job while a worker holds it: what was read once at the claim, and what came since."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from api_client.contract import JobSpec, Pause, PauseKind, ProposedAction, Signal
+from worker.effects import Commit, Failed, Finished, Paused
+from worker.messages import Message, Transcript, observation
+from worker.pauses import make_pause
+from worker.state import RunState
+
+
+@dataclass(slots=True)
+class Job:
+    """Everything the loop knows of one job.
+
+    Attributes:
+        attempt: 1, or more if earlier attempts at this very step died.
+        pause: the pause that a person has answered with ``signal``; both are there until a
+            commit has consumed them.
+    """
+
+    spec: JobSpec
+    transcript: Transcript = field(default_factory=Transcript)
+    state: RunState = field(default_factory=RunState)
+    attempt: int = 1
+    pause: Pause | None = None
+    signal: Signal | None = None
+    retaken: frozenset[str] = field(init=False)
+    _consuming: bool = field(init=False, default=False)
+    _tokens: int = field(init=False, default=0)
+    _counted: int = field(init=False, default=0)
+
+    def __post_init__(self) -> None:
+        self.retaken = frozenset(call["id"] for call in self.transcript.pending)
+
+    @property
+    def id(self) -> str:
+        """The job's id."""
+        return self.spec.job_id
+
+    def observe(self, call_id: str, text: str) -> int:
+        """Answer one call in the transcript; returns the message's index."""
+        return self.transcript.append(observation(call_id, text))
+
+    def attempt_of(self, call_id: str) -> int:
+        """Which execution of a call this would be, from 1."""
+        return self.attempt if call_id in self.retaken else 1
+
+    def prompt_tokens(self, count: Callable[[Iterable[Message]], int]) -> int:
+        """Estimated tokens of the whole list; counts each message once."""
+        stored = self.transcript.stored
+        self._tokens += count(stored[self._counted :])
+        self._counted = len(stored)
+        return self._tokens
+
+    def consume_signal(self) -> None:
+        """The next commit takes the signal off the record."""
+        self.signal = None
+        self.pause = None
+        self._consuming = True
+
+    def commit(self, kind: str, **data: Any) -> Commit:
+        """A commit of everything that is new."""
+        return Commit(kind, data, *self.carry())
+
+    def finished(self, value: Any, **data: Any) -> Finished:
+        """The job has its answer; ``data`` is the record of the reply that brought it."""
+        return Finished(*self.carry(), value=value, data=data)
+
+    def failed(self, reason: str, text: str, **data: Any) -> Failed:
+        """The job ends without an answer."""
+        return Failed(*self.carry(), reason=reason, text=text, data=data)
+
+    def paused(
+        self,
+        kind: PauseKind,
+        question: str,
+        *,
+        action: ProposedAction | None = None,
+        details: dict[str, Any] | None = None,
+    ) -> Paused:
+        """The job waits for a person."""
+        self.state.pauses += 1
+        pause = make_pause(
+            kind,
+            question,
+            number=self.state.pauses,
+            step=self.state.steps,
+            action=action,
+            details=details,
+        )
+        return Paused(*self.carry(), pause=pause)
+
+    def carry(self) -> tuple[list[Message], bool]:
+        """What the next commit carries: new messages, and whether it consumes the signal."""
+        self.state.count = len(self.transcript.stored)
+        consuming, self._consuming = self._consuming, False
+        return self.transcript.take_unsaved(), consuming

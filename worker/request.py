@@ -1,0 +1,82 @@
+"""How a worker's main process handles the messages of agents."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from billiard.exceptions import TimeLimitExceeded, WorkerLostError
+from celery.app.task import Context
+from celery.worker.request import Request
+from celery.worker.state import task_ready
+
+from api_client.errors import StoreUnavailable
+
+log = logging.getLogger(__name__)
+
+_KEPT = {
+    "callbacks": "link",
+    "errbacks": "link_error",
+    "chain": "chain",
+    "chord": "chord",
+    "group": "group_id",
+    "group_index": "group_index",
+    "root_id": "root_id",
+    "parent_id": "parent_id",
+    "reply_to": "reply_to",
+    "ignore_result": "ignore_result",
+    "shadow": "shadow",
+    "stamped_headers": "stamped_headers",
+}
+
+
+def options_of(request: Context) -> dict[str, Any]:
+    """The options with which the running message was sent, by the names of ``apply_async``."""
+    options = {name: getattr(request, attribute) for attribute, name in _KEPT.items()}
+    delivery = request.delivery_info or {}
+    options["priority"] = delivery.get("priority")
+    if delivery.get("exchange"):
+        options["exchange"] = delivery["exchange"]
+        options["routing_key"] = delivery.get("routing_key")
+    elif delivery.get("routing_key"):
+        options["queue"] = delivery["routing_key"]
+    options.update(request.stamps or {})
+    return options
+
+
+class AgentRequest(Request):
+    """A message of an agent; a pool process that dies is no failure of the job.
+
+    Celery would record FAILURE, run the errbacks and fail the chord. The job goes on from its
+    checkpoint instead, and the store counts the try.
+    """
+
+    _already_revoked: bool
+    _already_cancelled: bool
+
+    def on_failure(
+        self, exc_info: Any, send_failed_event: bool = True, return_ok: bool = False
+    ) -> Any:
+        """Called in the main process when the pool reports an error."""
+        error = getattr(exc_info.exception, "exc", exc_info.exception)
+        if isinstance(error, (WorkerLostError, SystemExit, KeyboardInterrupt)) and not (
+            self._already_revoked or self._already_cancelled
+        ):
+            return self._worker_lost(repr(error))
+        return super().on_failure(exc_info, send_failed_event, return_ok)
+
+    def on_timeout(self, soft: bool, timeout: float) -> None:
+        """Called in the main process when a time limit is over."""
+        if soft:
+            super().on_timeout(soft, timeout)
+        else:
+            self._worker_lost(repr(TimeLimitExceeded(timeout)))
+
+    def _worker_lost(self, reason: str) -> None:
+        task_ready(self)
+        log.warning("job %s: its process was lost (%s); it goes on elsewhere", self.id, reason)
+        service = self.task.service  # type: ignore[attr-defined]
+        try:
+            service.store.abandon(f"{service.owner_prefix}{self.worker_pid}/", job_id=self.id)
+        except StoreUnavailable as error:
+            log.warning("job %s: its lease runs out by itself: %s", self.id, error)

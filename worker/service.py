@@ -1,0 +1,137 @@
+"""The parts of one worker, put together for one Celery app.
+
+The only place that chooses concrete parts. Connections and threads belong to a process: after a
+fork everything that cannot be shared is made anew.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import time
+import uuid
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from celery import Celery
+
+from api_client.connection import connect, describe
+from worker.agent import Agent
+from worker.leases import Leases
+from worker.models.base import Model
+from worker.runner import Runner
+from worker.settings import Settings
+from worker.store.redis import RedisCheckpointStore
+
+
+class StopFlag:
+    """A flag that a worker's main process raises and its forked children see.
+
+    One byte of shared anonymous memory: no lock that a killed child could leave taken.
+    """
+
+    def __init__(self) -> None:
+        self._memory = mmap.mmap(-1, 1)
+
+    def set(self) -> None:
+        """Raise the flag."""
+        self._memory[0] = 1
+
+    def clear(self) -> None:
+        """Lower the flag."""
+        self._memory[0] = 0
+
+    def is_set(self) -> bool:
+        """Whether it is raised."""
+        return self._memory[0] != 0
+
+
+@dataclass(slots=True)
+class _Process:
+    """What belongs to one process."""
+
+    store: RedisCheckpointStore
+    leases: Leases
+    runner: Runner
+
+
+@dataclass
+class Service:
+    """Stepkeeper inside one Celery app.
+
+    Attributes:
+        node: the worker's Celery node name; empty in a program that only submits.
+        boot: of this start of the worker; tells a restarted worker from its predecessor.
+    """
+
+    app: Celery
+    settings: Settings
+    agents: Mapping[str, Agent]
+    node: str = ""
+    boot: str = field(default_factory=lambda: uuid.uuid4().hex[:12])
+    stop: StopFlag = field(default_factory=StopFlag)
+    _parts: dict[int, _Process] = field(default_factory=dict)
+
+    @property
+    def owner_prefix(self) -> str:
+        """How the owners of all leases of this start of the worker begin."""
+        return f"{self.node}/{self.boot}/"
+
+    @property
+    def owner(self) -> str:
+        """The owner of this process's leases."""
+        return f"{self.owner_prefix}{os.getpid()}/"
+
+    @property
+    def store(self) -> RedisCheckpointStore:
+        """This process's store."""
+        return self._process.store
+
+    @property
+    def leases(self) -> Leases:
+        """This process's leases."""
+        return self._process.leases
+
+    @property
+    def runner(self) -> Runner:
+        """This process's runner."""
+        return self._process.runner
+
+    @property
+    def _process(self) -> _Process:
+        pid = os.getpid()
+        if pid not in self._parts:
+            self._parts = {pid: self._assemble()}
+        return self._parts[pid]
+
+    def _assemble(self) -> _Process:
+        settings = self.settings
+        client = connect(settings.redis_url, max_connections=settings.concurrency + 16)
+        store = RedisCheckpointStore(
+            client, partitions=settings.partitions, where=describe(settings.redis_url)
+        )
+        leases = Leases(store, settings.runner.lease_ms)
+        runner = Runner(
+            store=store,
+            agents=self.agents,
+            owner=self.owner,
+            leases=leases,
+            clock_ms=lambda: time.monotonic_ns() // 1_000_000,
+            default_model=lambda: self.default_model,
+            stopping=self.stop.is_set,
+            settings=settings.runner,
+        )
+        return _Process(store, leases, runner)
+
+    @cached_property
+    def default_model(self) -> Model:
+        """The model of agents that name none: OpenAI chat completions from the environment."""
+        from worker.models import OpenAIModel
+
+        return OpenAIModel()
+
+
+def by_name(agents: Iterable[Agent]) -> dict[str, Agent]:
+    """Agents by their names."""
+    return {agent.name: agent for agent in agents}

@@ -1,0 +1,89 @@
+"""A worker's settings: read once from the environment, passed down.
+
+Each field is the environment variable ``STEPKEEPER_`` plus its name in capitals.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field, ValidationError, field_validator
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+from api_client.connection import DEFAULT_URL
+from api_client.contract import DEFAULT_RETENTION_S
+from api_client.errors import InvalidInput
+from api_client.records import one_line
+from worker.runner import RunnerSettings
+
+
+class Settings(BaseSettings):
+    """Everything a worker can be told from outside.
+
+    Attributes:
+        redis_url: the store.
+        broker_url: Celery's broker; the store's Redis if empty.
+        result_backend: Celery's result backend; the store's Redis if empty.
+        agents: import paths, comma separated: ``package.module`` for every agent in it, or
+            ``package.module:name`` for one agent or a list of them.
+        partitions: over which the store is spread; the same for every program.
+        lease_s: seconds after which a job of a dead worker is taken over; at least 1.
+        sweep_s: seconds between two sweeps.
+        max_attempts: starts without progress before a job is quarantined as poison.
+        slice_steps: model replies after which a job goes back to the queue.
+        hint_grace_s: seconds a hint gets before a sweep sends another; doubles with each.
+        hint_cap_s: the longest such time.
+        publish_grace_s: seconds a worker has to publish an outcome before another may.
+        patience_s: seconds a commit is tried again while Redis is away.
+        retention_s: seconds to keep a job after its end, if its submitter does not say.
+        concurrency: jobs at once in one worker process.
+    """
+
+    model_config = SettingsConfigDict(env_prefix="STEPKEEPER_", frozen=True, extra="ignore")
+
+    redis_url: str = DEFAULT_URL
+    broker_url: str = ""
+    result_backend: str = ""
+    agents: Annotated[tuple[str, ...], NoDecode] = ()
+    partitions: int = Field(default=1, ge=1, le=4096)
+    lease_s: float = Field(default=15.0, ge=1.0, le=3600)
+    sweep_s: float = Field(default=1.0, ge=0.05, le=60)
+    max_attempts: int = Field(default=5, ge=1)
+    slice_steps: int = Field(default=50, ge=1)
+    hint_grace_s: float = Field(default=5.0, gt=0)
+    hint_cap_s: float = Field(default=300.0, gt=0)
+    publish_grace_s: float = Field(default=10.0, gt=0)
+    patience_s: float = Field(default=60.0, gt=0)
+    retention_s: int = Field(default=DEFAULT_RETENTION_S, ge=1)
+    concurrency: int = Field(default=16, ge=1)
+
+    @field_validator("agents", mode="before")
+    @classmethod
+    def _split(cls, value: object) -> object:
+        if isinstance(value, str):
+            return tuple(part.strip() for part in value.split(",") if part.strip())
+        return value
+
+    @classmethod
+    def from_env(cls, **overrides: object) -> Settings:
+        """Read the environment; ``overrides`` win over it.
+
+        Raises:
+            InvalidInput: names each variable that cannot be used, and its value.
+        """
+        try:
+            return cls(**overrides)  # type: ignore[arg-type]
+        except ValidationError as error:
+            raise InvalidInput(f"settings (STEPKEEPER_…): {one_line(error)}") from None
+
+    @property
+    def runner(self) -> RunnerSettings:
+        """The part that the runner goes by."""
+        return RunnerSettings(
+            lease_ms=int(self.lease_s * 1000),
+            max_attempts=self.max_attempts,
+            slice_steps=self.slice_steps,
+            publish_grace_ms=int(self.publish_grace_s * 1000),
+            hint_grace_ms=int(self.hint_grace_s * 1000),
+            patience_s=self.patience_s,
+        )

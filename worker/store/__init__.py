@@ -1,0 +1,1 @@
+"""Where jobs live: the protocol, Redis, and memory for tests."""

@@ -1,0 +1,60 @@
+-- Take the right to advance a job, or to publish its outcome.
+--
+-- KEYS  1 record  2 transcript  3 trace  4 due index  5 prefix of the status indexes
+-- ARGV  1 job id  2 owner ("node/boot/pid")  3 nonce of this attempt  4 lease (ms)
+--       5 starts without progress after which the job is poison  6 its outcome then (JSON)
+-- Returns {"missing"} | {"ended"} | {"paused"} | {"not_due", due} | {"busy", owner}
+--       | {"run", record (flat list), messages} | {"publish", record (flat list), {}}
+-- A claim whose reply was lost may be sent again with its nonce: it finds itself the owner.
+local job = redis.call('HMGET', KEYS[1], 'status', 'lease', 'nonce', 'owner', 'published',
+  'tries', 'due_at', 'ttl')
+local status = job[1]
+if not status then
+  return {'missing'}
+end
+if status == 'paused' then
+  return {'paused'}
+end
+local ended = status == 'succeeded' or status == 'failed' or status == 'cancelled'
+if ended and job[5] then
+  return {'ended'}
+end
+local mine = job[3] == ARGV[3]
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+if not mine then
+  if tonumber(job[2] or 0) > now then
+    return {'busy', job[4]}
+  end
+  if status == 'waiting' and tonumber(job[7] or 0) > now then
+    return {'not_due', job[7]}
+  end
+  redis.call('HINCRBY', KEYS[1], 'epoch', 1)
+  redis.call('HSET', KEYS[1], 'owner', ARGV[2], 'nonce', ARGV[3], 'lease', now + ARGV[4],
+    'hints', 0)
+  redis.call('ZADD', KEYS[4], now + ARGV[4], ARGV[1])
+  if not ended then
+    local tries = redis.call('HINCRBY', KEYS[1], 'tries', 1)
+    if tries > tonumber(ARGV[5]) then
+      redis.call('HSET', KEYS[1], 'status', 'failed', 'since', now, 'outcome', ARGV[6])
+      redis.call('HDEL', KEYS[1], 'pause', 'signal', 'due_at')
+      redis.call('ZREM', KEYS[5] .. status, ARGV[1])
+      redis.call('ZADD', KEYS[5] .. 'failed', now + job[8] * 1000, ARGV[1])
+      redis.call('XADD', KEYS[3], '*', 'e', 'failed', 'd', ARGV[6])
+      ended = true
+    else
+      redis.call('HSET', KEYS[1], 'status', 'running', 'since', now)
+      redis.call('HDEL', KEYS[1], 'due_at')
+      if status ~= 'running' then
+        redis.call('ZREM', KEYS[5] .. status, ARGV[1])
+        redis.call('ZADD', KEYS[5] .. 'running', now, ARGV[1])
+      end
+      redis.call('XADD', KEYS[3], '*', 'e', 'claimed', 'd',
+        cjson.encode({worker = ARGV[2], tries = tries, was = status}))
+    end
+  end
+end
+if ended then
+  return {'publish', redis.call('HGETALL', KEYS[1]), {}}
+end
+return {'run', redis.call('HGETALL', KEYS[1]), redis.call('LRANGE', KEYS[2], 0, -1)}

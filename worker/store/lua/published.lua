@@ -1,0 +1,23 @@
+-- Note that the outcome has reached the result backend; from now on everything expires together.
+--
+-- KEYS  1 record  2 transcript  3 trace  4 due index  5 prefix of the status indexes
+-- ARGV  1 job id
+-- Returns 1, or 0 if the job is missing or has not ended.
+local job = redis.call('HMGET', KEYS[1], 'status', 'ttl', 'published')
+local status = job[1]
+if status ~= 'succeeded' and status ~= 'failed' and status ~= 'cancelled' then
+  return 0
+end
+if job[3] then
+  return 1
+end
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+redis.call('HSET', KEYS[1], 'published', 1)
+redis.call('HDEL', KEYS[1], 'owner', 'nonce', 'lease')
+redis.call('ZREM', KEYS[4], ARGV[1])
+redis.call('ZADD', KEYS[5] .. status, now + job[2] * 1000, ARGV[1])
+for i = 1, 3 do
+  redis.call('EXPIRE', KEYS[i], job[2])
+end
+return 1

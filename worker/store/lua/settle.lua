@@ -1,0 +1,64 @@
+-- Give the lease back: pause, back off, hand over, or end the job, with its last messages.
+--
+-- KEYS  1 record  2 transcript  3 trace  4 due index  5 prefix of the status indexes
+-- ARGV  1 job id  2 epoch  3 number of this commit  4 run state (JSON)
+--       5 new status (paused, waiting, queued, succeeded, failed)
+--       6 pause or outcome (JSON), or ""  7 delay (ms) until a sweep looks at the job; the
+--       owner of a job that ended may publish it alone for that long
+--       8 event kind  9 event data (JSON)  10 "1" if the waiting signal is consumed
+--       11… new messages (JSON each)
+-- Returns {"fenced"} or {status the job now has}: "cancelled" if a cancel was wanted, which
+-- wins over every other end. The same commit sent again is recognised by its number.
+local job = redis.call('HMGET', KEYS[1], 'epoch', 'seq', 'status', 'cancel', 'ttl')
+if job[1] ~= ARGV[2] then
+  return {'fenced'}
+end
+if job[2] == ARGV[3] and job[3] ~= 'running' then
+  return {job[3]}
+end
+if job[3] ~= 'running' or tonumber(job[2]) + 1 ~= tonumber(ARGV[3]) then
+  return {'fenced'}
+end
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local status, payload, kind, data = ARGV[5], ARGV[6], ARGV[8], ARGV[9]
+if job[4] then
+  local cancel = cjson.decode(job[4])
+  local text = 'cancelled'
+  if cancel.by ~= '' then text = text .. ' by ' .. cancel.by end
+  if cancel.note ~= '' then text = text .. ': ' .. cancel.note end
+  status, kind, data = 'cancelled', 'cancelled', '{}'
+  payload = cjson.encode({ok = false, reason = 'cancelled', text = text})
+end
+for i = 11, #ARGV do
+  redis.call('RPUSH', KEYS[2], ARGV[i])
+end
+redis.call('HSET', KEYS[1], 'seq', ARGV[3], 'run', ARGV[4], 'status', status, 'since', now,
+  'tries', 0, 'hints', 0)
+if ARGV[10] == '1' then
+  redis.call('HDEL', KEYS[1], 'signal', 'pause')
+end
+redis.call('ZREM', KEYS[5] .. 'running', ARGV[1])
+local score, due = now, now + ARGV[7]
+local ended = status == 'succeeded' or status == 'failed' or status == 'cancelled'
+if ended then
+  -- the runner publishes next: nobody else may, until it has had the time to
+  redis.call('HSET', KEYS[1], 'lease', due, 'outcome', payload)
+  redis.call('HDEL', KEYS[1], 'pause', 'signal')
+  score = now + job[5] * 1000
+else
+  redis.call('HDEL', KEYS[1], 'owner', 'nonce', 'lease')
+end
+if status == 'paused' then
+  redis.call('HSET', KEYS[1], 'pause', payload)
+elseif status == 'waiting' then
+  redis.call('HSET', KEYS[1], 'due_at', due)
+end
+redis.call('ZADD', KEYS[5] .. status, score, ARGV[1])
+if status == 'paused' then
+  redis.call('ZREM', KEYS[4], ARGV[1])
+else
+  redis.call('ZADD', KEYS[4], due, ARGV[1])
+end
+redis.call('XADD', KEYS[3], '*', 'e', kind, 'd', data)
+return {status}

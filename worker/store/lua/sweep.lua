@@ -1,0 +1,32 @@
+-- Find work that is due and note that it has been hinted. Executes nothing.
+--
+-- KEYS  1 due index  2 prefix of the records ("…job:")  3 prefix of the status indexes
+-- ARGV  1 most jobs to look at  2 time (ms) to give a hint before the next one; doubles with each
+--       3 the longest such time (ms)
+-- Returns {id, status, spec, …} for each job to hint. Records are reached through their prefix:
+-- the index names them, and they lie in the same slot.
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local found = {}
+for _, id in ipairs(redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now, 'LIMIT', 0, ARGV[1])) do
+  local key = KEYS[2] .. id
+  local job = redis.call('HMGET', key, 'status', 'lease', 'spec')
+  local status = job[1]
+  local lease = tonumber(job[2] or 0)
+  if not status or status == 'paused' then
+    redis.call('ZREM', KEYS[1], id)
+  elseif lease > now then
+    redis.call('ZADD', KEYS[1], lease, id)
+  else
+    local hints = redis.call('HINCRBY', key, 'hints', 1)
+    local wait = math.min(ARGV[2] * 2 ^ math.min(hints - 1, 30), tonumber(ARGV[3]))
+    redis.call('ZADD', KEYS[1], now + wait, id)
+    found[#found + 1] = id
+    found[#found + 1] = status
+    found[#found + 1] = job[3]
+  end
+end
+for _, status in ipairs({'succeeded', 'failed', 'cancelled'}) do
+  redis.call('ZREMRANGEBYSCORE', KEYS[3] .. status, '-inf', now)
+end
+return found

@@ -1,0 +1,430 @@
+"""The store in memory: the same promises as on Redis, for tests and for running inline."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from api_client.contract import (
+    SIGNAL,
+    AgentInfo,
+    AnsweredPause,
+    Event,
+    JobSpec,
+    JobStatus,
+    JobView,
+    Outcome,
+    Pause,
+    Signal,
+    Usage,
+)
+from api_client.errors import JobNotFound
+from api_client.records import dumps
+from api_client.redis_store import FIRST_HINT_GRACE_MS
+from api_client.refusals import cancelled_text, not_found, refusal
+from api_client.store import Cancelled, Created
+from worker.store.base import (
+    Claim,
+    Claimed,
+    CommitAnswer,
+    Hint,
+    NotClaimed,
+    Progress,
+    Renewal,
+    Settlement,
+    Ticket,
+    ToPublish,
+)
+from worker.store.outcomes import poison_outcome
+
+
+@dataclass(slots=True)
+class _Record:
+    spec: JobSpec
+    created: int
+    since: int
+    due: int | None
+    status: JobStatus = JobStatus.QUEUED
+    epoch: int = 0
+    seq: int = 0
+    tries: int = 0
+    hints: int = 0
+    owner: str | None = None
+    nonce: str | None = None
+    lease: int = 0
+    run: str | None = None
+    pause: Pause | None = None
+    signal: str | None = None
+    answered: AnsweredPause | None = None
+    answered_id: str = ""
+    due_at: int | None = None
+    cancel: tuple[str, str] | None = None
+    outcome: Outcome | None = None
+    published: bool = False
+    expires: int | None = None
+    messages: list[str] = field(default_factory=list)
+    trace: list[Event] = field(default_factory=list)
+
+    def free(self) -> None:
+        self.owner = self.nonce = None
+        self.lease = 0
+
+    def end(self, status: JobStatus, outcome: Outcome) -> None:
+        self.status, self.outcome = status, outcome
+        self.pause = self.signal = self.due_at = None
+
+
+def wall_clock_ms() -> int:
+    """Milliseconds since the epoch."""
+    return time.time_ns() // 1_000_000
+
+
+class MemoryStore:
+    """``CheckpointStore`` in a dict, behind one lock.
+
+    Args:
+        clock: milliseconds since the epoch; tests pass one that they move.
+    """
+
+    def __init__(self, clock: Callable[[], int] = wall_clock_ms) -> None:
+        self._clock = clock
+        self._lock = threading.Condition(threading.RLock())
+        self._jobs: dict[str, _Record] = {}
+        self._agents: dict[str, AgentInfo] = {}
+
+    def _get(self, job_id: str) -> _Record:
+        job = self._jobs.get(job_id)
+        if job is not None and job.expires is not None and job.expires <= self._clock():
+            del self._jobs[job_id]
+            job = None
+        if job is None:
+            raise not_found(job_id)
+        return job
+
+    def _note(self, job: _Record, kind: str, data: dict[str, Any]) -> None:
+        now = self._clock()
+        last = job.trace[-1].id.split("-") if job.trace else ["0", "0"]
+        number = int(last[1]) + 1 if int(last[0]) >= now else 0
+        stamp = max(now, int(last[0]))
+        job.trace.append(Event(id=f"{stamp}-{number}", kind=kind, data=json.loads(dumps(data))))
+        self._lock.notify_all()
+
+    # --- callers ---------------------------------------------------------------------------
+
+    def create(self, spec: JobSpec, delay_ms: int = 0) -> Created:
+        """See ``JobStore.create``."""
+        with self._lock:
+            if spec.job_id in self._jobs:
+                return Created(self._jobs[spec.job_id].spec, new=False)
+            now = self._clock()
+            job = _Record(spec, created=now, since=now, due=now + FIRST_HINT_GRACE_MS)
+            if delay_ms:
+                job.status, job.due, job.due_at = JobStatus.WAITING, now + delay_ms, now + delay_ms
+            self._jobs[spec.job_id] = job
+            self._note(job, "submitted", {})
+            return Created(spec, new=True)
+
+    def read(self, job_id: str) -> JobView:
+        """See ``JobStore.read``."""
+        with self._lock:
+            return self._view(self._get(job_id))
+
+    def _view(self, job: _Record) -> JobView:
+        run = json.loads(job.run) if job.run else {}
+        paused = job.status is JobStatus.PAUSED and job.pause is not None
+        return JobView(
+            spec=job.spec,
+            status=job.status,
+            created=job.created,
+            epoch=job.epoch,
+            tries=job.tries,
+            steps=run.get("steps", 0),
+            usage=Usage.model_validate(run.get("usage", {})),
+            active_ms=run.get("active_ms", 0),
+            worker=job.owner,
+            due=job.due_at,
+            pause=job.pause.model_copy(update={"created": job.since})
+            if paused and job.pause
+            else None,
+            answered=job.answered,
+            outcome=job.outcome,
+            cancel_requested=job.cancel is not None,
+            published=job.published,
+        )
+
+    def messages(self, job_id: str, start: int = 0) -> list[dict[str, Any]]:
+        """See ``JobStore.messages``."""
+        with self._lock:
+            job = self._jobs.get(job_id)
+            return [json.loads(text) for text in job.messages[start:]] if job else []
+
+    def events(
+        self, job_id: str, after: str = "0", count: int = 1000, block_s: float = 0.0
+    ) -> list[Event]:
+        """See ``JobStore.events``."""
+        deadline = time.monotonic() + block_s
+        with self._lock:
+            while True:
+                job = self._jobs.get(job_id)
+                found = [e for e in job.trace if _order(e.id) > _order(after)] if job else []
+                left = deadline - time.monotonic()
+                if found or left <= 0:
+                    return found[:count]
+                self._lock.wait(left)
+
+    def signal(self, job_id: str, pause_id: str, signal: Signal, signal_id: str) -> None:
+        """See ``JobStore.signal``."""
+        with self._lock:
+            job = self._get(job_id)
+            if job.answered is not None and job.answered.pause_id == pause_id:
+                if job.answered_id == signal_id:
+                    return
+                detail = job.answered.model_dump_json()
+                raise refusal(job_id, pause_id, signal.kind, "answered", detail)
+            if job.status is not JobStatus.PAUSED or job.pause is None:
+                raise refusal(job_id, pause_id, signal.kind, "not_paused", job.status)
+            if job.pause.id != pause_id:
+                raise refusal(job_id, pause_id, signal.kind, "wrong_pause", job.pause.id)
+            if signal.kind not in job.pause.accepts:
+                accepts = ", ".join(job.pause.accepts)
+                raise refusal(job_id, pause_id, signal.kind, "refused", accepts)
+            now = self._clock()
+            job.signal, job.answered_id = signal.model_dump_json(), signal_id
+            job.answered = AnsweredPause(pause_id=pause_id, by=signal.by, kind=signal.kind, at=now)
+            job.status, job.since, job.hints, job.tries = JobStatus.QUEUED, now, 0, 0
+            job.due = now + FIRST_HINT_GRACE_MS
+            self._note(job, "signal", signal.model_dump(mode="json"))
+
+    def cancel(self, job_id: str, by: str = "", note: str = "") -> Cancelled:
+        """See ``JobStore.cancel``."""
+        with self._lock:
+            job, now = self._get(job_id), self._clock()
+            if job.status.ended:
+                return Cancelled(job.status, pending=False)
+            if job.cancel is None:
+                job.cancel = (by, note)
+                self._note(job, "cancel", {"by": by, "note": note})
+            if job.status is JobStatus.RUNNING and job.lease > now:
+                return Cancelled(JobStatus.RUNNING, pending=True)
+            job.epoch += 1
+            job.since, job.due, job.hints = now, now, 0
+            job.free()
+            job.end(JobStatus.CANCELLED, _cancelled(job.cancel))
+            self._note(job, "cancelled", {})
+            return Cancelled(JobStatus.CANCELLED, pending=False)
+
+    def list_jobs(
+        self, status: JobStatus, limit: int = 100, newest_first: bool = False
+    ) -> list[JobView]:
+        """See ``JobStore.list_jobs``."""
+        with self._lock:
+            found = [job for job in self._jobs.values() if job.status is status]
+            found.sort(key=lambda job: (job.since, job.spec.job_id), reverse=newest_first)
+            return [self._view(job) for job in found[:limit]]
+
+    def count(self, status: JobStatus) -> int:
+        """See ``JobStore.count``."""
+        with self._lock:
+            return sum(job.status is status for job in self._jobs.values())
+
+    def agents(self) -> list[AgentInfo]:
+        """See ``JobStore.agents``."""
+        with self._lock:
+            return [self._agents[name] for name in sorted(self._agents)]
+
+    # --- workers ---------------------------------------------------------------------------
+
+    def claim(self, job_id: str, *, owner: str, nonce: str, lease_ms: int, max_tries: int) -> Claim:
+        """See ``CheckpointStore.claim``."""
+        with self._lock:
+            try:
+                job = self._get(job_id)
+            except JobNotFound:
+                return NotClaimed("missing")
+            if job.status is JobStatus.PAUSED:
+                return NotClaimed("paused")
+            if job.status.ended and job.published:
+                return NotClaimed("ended")
+            if job.nonce != nonce:
+                refused = self._take(job, owner, nonce, lease_ms, max_tries)
+                if refused is not None:
+                    return refused
+            if job.status.ended:
+                assert job.outcome is not None
+                return ToPublish(job.spec, job.status, job.outcome)
+            return Claimed(
+                spec=job.spec,
+                epoch=job.epoch,
+                seq=job.seq,
+                tries=job.tries,
+                messages=[json.loads(text) for text in job.messages],
+                run=job.run,
+                pause=job.pause if job.signal is not None else None,
+                signal=None if job.signal is None else SIGNAL.validate_json(job.signal),
+            )
+
+    def _take(
+        self, job: _Record, owner: str, nonce: str, lease_ms: int, max_tries: int
+    ) -> NotClaimed | None:
+        now = self._clock()
+        if job.lease > now:
+            return NotClaimed("busy", job.owner or "")
+        if job.status is JobStatus.WAITING and (job.due_at or 0) > now:
+            return NotClaimed("not_due", str(job.due_at))
+        job.epoch += 1
+        job.owner, job.nonce, job.lease, job.hints = owner, nonce, now + lease_ms, 0
+        job.due = job.lease
+        if job.status.ended:
+            return None
+        job.tries += 1
+        if job.tries > max_tries:
+            job.since = now
+            outcome = poison_outcome(max_tries)
+            job.end(JobStatus.FAILED, outcome)
+            self._note(job, "failed", outcome.model_dump(mode="json"))
+            return None
+        was, job.status, job.since, job.due_at = job.status, JobStatus.RUNNING, now, None
+        self._note(job, "claimed", {"worker": owner, "tries": job.tries, "was": was})
+        return None
+
+    def _holds(self, job: _Record | None, ticket: Ticket) -> bool:
+        return (
+            job is not None
+            and job.epoch == ticket.epoch
+            and job.status is JobStatus.RUNNING
+            and job.seq + 1 == ticket.seq
+        )
+
+    def commit(self, ticket: Ticket, progress: Progress) -> CommitAnswer:
+        """See ``CheckpointStore.commit``."""
+        with self._lock:
+            job = self._jobs.get(ticket.job_id)
+            if job is None or job.epoch != ticket.epoch or job.status is not JobStatus.RUNNING:
+                return "fenced"
+            answer: CommitAnswer = "committed" if job.cancel is None else "cancel"
+            if job.seq == ticket.seq:
+                return answer
+            if not self._holds(job, ticket):
+                return "fenced"
+            self._append(job, ticket, progress)
+            self._note(job, progress.kind, progress.data)
+            return answer
+
+    def _append(self, job: _Record, ticket: Ticket, progress: Progress) -> None:
+        job.messages.extend(dumps(message) for message in progress.messages)
+        job.seq, job.run, job.tries = ticket.seq, progress.run, 0
+        if progress.consumes_signal:
+            job.signal = job.pause = None
+
+    def settle(
+        self, ticket: Ticket, progress: Progress, settlement: Settlement
+    ) -> JobStatus | None:
+        """See ``CheckpointStore.settle``."""
+        with self._lock:
+            job = self._jobs.get(ticket.job_id)
+            if job is None or job.epoch != ticket.epoch:
+                return None
+            if job.seq == ticket.seq and job.status is not JobStatus.RUNNING:
+                return job.status
+            if not self._holds(job, ticket):
+                return None
+            self._append(job, ticket, progress)
+            self._transition(job, progress, settlement)
+            return job.status
+
+    def _transition(self, job: _Record, progress: Progress, settlement: Settlement) -> None:
+        now = self._clock()
+        status, payload = settlement.status, settlement.payload
+        kind, data = progress.kind, progress.data
+        if job.cancel is not None:
+            status, payload, kind, data = (
+                JobStatus.CANCELLED,
+                _cancelled(job.cancel),
+                "cancelled",
+                {},
+            )
+        job.status, job.since, job.hints = status, now, 0
+        job.due = now + settlement.delay_ms
+        if status.ended:
+            job.lease = job.due
+        else:
+            job.free()
+        if isinstance(payload, Pause):
+            job.pause, job.due = payload, None
+        elif isinstance(payload, Outcome):
+            job.end(status, payload)
+        elif status is JobStatus.WAITING:
+            job.due_at = job.due
+        self._note(job, kind, data)
+
+    def renew(self, leases: Sequence[tuple[str, int]], lease_ms: int) -> list[Renewal]:
+        """See ``CheckpointStore.renew``."""
+        with self._lock:
+            return [self._renew(job_id, epoch, lease_ms) for job_id, epoch in leases]
+
+    def _renew(self, job_id: str, epoch: int, lease_ms: int) -> Renewal:
+        job = self._jobs.get(job_id)
+        if job is None or job.epoch != epoch or job.nonce is None:
+            return "lost"
+        job.lease = self._clock() + lease_ms
+        if job.due is not None:
+            job.due = job.lease
+        return "renewed" if job.cancel is None else "cancel"
+
+    def published(self, job_id: str) -> None:
+        """See ``CheckpointStore.published``."""
+        with self._lock:
+            job = self._jobs.get(job_id)
+            if job is not None and job.status.ended and not job.published:
+                job.published, job.due = True, None
+                job.free()
+                job.expires = self._clock() + job.spec.retention_s * 1000
+
+    def sweep(self, *, limit: int, grace_ms: int, cap_ms: int) -> list[Hint]:
+        """See ``CheckpointStore.sweep``."""
+        with self._lock:
+            now = self._clock()
+            due = [job for job in self._jobs.values() if job.due is not None and job.due <= now]
+            hints: list[Hint] = []
+            for job in sorted(due, key=lambda job: job.due or 0)[:limit]:
+                if job.lease > now:
+                    job.due = job.lease
+                    continue
+                job.hints += 1
+                job.due = now + min(int(grace_ms * 2 ** min(job.hints - 1, 30)), cap_ms)
+                hints.append(Hint(job.spec, job.status))
+            return hints
+
+    def abandon(self, owner_prefix: str, *, keep: str = "", job_id: str = "") -> list[JobSpec]:
+        """See ``CheckpointStore.abandon``."""
+        with self._lock:
+            ids = [job_id] if job_id else list(self._jobs)
+            freed = []
+            for job in (self._jobs[i] for i in ids if i in self._jobs):
+                running = bool(job_id) or job.status is JobStatus.RUNNING
+                owner = job.owner or ""
+                dead = owner.startswith(owner_prefix) and not (keep and owner.startswith(keep))
+                if running and owner and dead:
+                    job.lease, job.due = 0, self._clock()
+                    freed.append(job.spec)
+            return freed
+
+    def announce(self, agents: Sequence[AgentInfo]) -> None:
+        """See ``CheckpointStore.announce``."""
+        with self._lock:
+            now = self._clock()
+            for agent in agents:
+                self._agents[agent.name] = agent.model_copy(update={"seen": now})
+
+
+def _cancelled(request: tuple[str, str]) -> Outcome:
+    return Outcome(ok=False, reason="cancelled", text=cancelled_text(*request))
+
+
+def _order(event_id: str) -> tuple[int, int]:
+    first, _, second = event_id.partition("-")
+    return int(first), int(second or 0)

@@ -1,0 +1,167 @@
+"""The store on Redis: one Lua script a transition, see ``lua/*.lua`` for their keys."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from api_client.connection import translated
+from api_client.contract import (
+    DEFAULT_RETENTION_S,
+    SIGNAL,
+    AgentInfo,
+    JobSpec,
+    JobStatus,
+    Outcome,
+    Pause,
+)
+from api_client.keys import AGENTS
+from api_client.records import check_version, dumps, pairs
+from api_client.redis_store import RedisJobStore
+from api_client.scripts import Argument, Scripts
+from worker.store.base import (
+    Claim,
+    Claimed,
+    CommitAnswer,
+    Hint,
+    NotClaimed,
+    Progress,
+    Renewal,
+    Settlement,
+    Ticket,
+    ToPublish,
+)
+from worker.store.outcomes import poison_outcome
+
+_SCRIPTS = Scripts("worker.store")
+_COMMIT_ANSWERS: dict[int, CommitAnswer] = {0: "fenced", 1: "committed", 2: "cancel"}
+_RENEWALS: dict[int, Renewal] = {0: "lost", 1: "renewed", 2: "cancel"}
+
+
+class RedisCheckpointStore(RedisJobStore):
+    """``CheckpointStore`` on Redis."""
+
+    def _call(self, name: str, keys: Sequence[str], args: Sequence[Argument]) -> Any:
+        return self._run(name, keys, args, _SCRIPTS)
+
+    def claim(self, job_id: str, *, owner: str, nonce: str, lease_ms: int, max_tries: int) -> Claim:
+        """See ``CheckpointStore.claim``."""
+        poison = poison_outcome(max_tries).model_dump_json()
+        args: list[Argument] = [job_id, owner, nonce, lease_ms, max_tries, poison]
+        reply = self._call("claim", self._keys(job_id).of_transition(job_id), args)
+        kind = reply[0].decode()
+        if kind not in ("run", "publish"):
+            return NotClaimed(kind, reply[1].decode() if len(reply) > 1 else "")
+        record = pairs(reply[1])
+        check_version(record)
+        if kind == "publish":
+            return ToPublish(
+                spec=JobSpec.model_validate_json(record["spec"]),
+                status=JobStatus(record["status"]),
+                outcome=Outcome.model_validate_json(record["outcome"]),
+            )
+        return _claimed(record, [json.loads(item) for item in reply[2]])
+
+    def commit(self, ticket: Ticket, progress: Progress) -> CommitAnswer:
+        """See ``CheckpointStore.commit``."""
+        args: list[Argument] = [
+            ticket.epoch,
+            ticket.seq,
+            progress.run,
+            progress.kind,
+            dumps(progress.data),
+            int(progress.consumes_signal),
+            *map(dumps, progress.messages),
+        ]
+        keys = self._keys(ticket.job_id).of_job(ticket.job_id)
+        return _COMMIT_ANSWERS[self._call("commit", keys, args)]
+
+    def settle(
+        self, ticket: Ticket, progress: Progress, settlement: Settlement
+    ) -> JobStatus | None:
+        """See ``CheckpointStore.settle``."""
+        payload = settlement.payload
+        args: list[Argument] = [
+            ticket.job_id,
+            ticket.epoch,
+            ticket.seq,
+            progress.run,
+            settlement.status,
+            "" if payload is None else payload.model_dump_json(),
+            settlement.delay_ms,
+            progress.kind,
+            dumps(progress.data),
+            int(progress.consumes_signal),
+            *map(dumps, progress.messages),
+        ]
+        keys = self._keys(ticket.job_id).of_transition(ticket.job_id)
+        status = self._call("settle", keys, args)[0].decode()
+        return None if status == "fenced" else JobStatus(status)
+
+    def renew(self, leases: Sequence[tuple[str, int]], lease_ms: int) -> list[Renewal]:
+        """See ``CheckpointStore.renew``; one round trip a partition."""
+        answers: dict[str, Renewal] = {}
+        for keys in self._partitions:
+            mine = [(job_id, epoch) for job_id, epoch in leases if self._keys(job_id) is keys]
+            if mine:
+                names = [keys.due, *(keys.job(job_id) for job_id, _ in mine)]
+                flat = [item for pair in mine for item in pair]
+                reply = self._call("renew", names, [lease_ms, *flat])
+                answers.update({mine[i][0]: _RENEWALS[code] for i, code in enumerate(reply)})
+        return [answers[job_id] for job_id, _ in leases]
+
+    def published(self, job_id: str) -> None:
+        """See ``CheckpointStore.published``."""
+        self._call("published", self._keys(job_id).of_transition(job_id), [job_id])
+
+    def sweep(self, *, limit: int, grace_ms: int, cap_ms: int) -> list[Hint]:
+        """See ``CheckpointStore.sweep``."""
+        hints: list[Hint] = []
+        for keys in self._partitions:
+            names = [keys.due, keys.job_prefix, keys.index_prefix]
+            reply = self._call("sweep", names, [limit, grace_ms, cap_ms])
+            found = [item.decode() for item in reply]
+            for _, status, spec in zip(found[::3], found[1::3], found[2::3], strict=True):
+                hints.append(Hint(JobSpec.model_validate_json(spec), JobStatus(status)))
+        return hints
+
+    def abandon(self, owner_prefix: str, *, keep: str = "", job_id: str = "") -> list[JobSpec]:
+        """See ``CheckpointStore.abandon``."""
+        partitions = [self._keys(job_id)] if job_id else self._partitions
+        freed: list[JobSpec] = []
+        for keys in partitions:
+            names = [keys.due, keys.job_prefix, keys.index(JobStatus.RUNNING)]
+            reply = self._call("abandon", names, [owner_prefix, keep, job_id])
+            freed.extend(JobSpec.model_validate_json(spec) for spec in reply[1::2])
+        return freed
+
+    def announce(self, agents: Sequence[AgentInfo]) -> None:
+        """See ``CheckpointStore.announce``; what nobody announces again is forgotten."""
+        if not agents:
+            return
+        with translated(self._where):
+            seconds, micros = self._redis.time()
+            seen = seconds * 1000 + micros // 1000
+            mapping = {
+                a.name: a.model_copy(update={"seen": seen}).model_dump_json() for a in agents
+            }
+            pipeline = self._redis.pipeline(transaction=False)
+            pipeline.hset(AGENTS, mapping=mapping)
+            pipeline.expire(AGENTS, DEFAULT_RETENTION_S)
+            pipeline.execute()
+
+
+def _claimed(record: dict[str, str], messages: list[dict[str, Any]]) -> Claimed:
+    signal = record.get("signal")
+    pause = record.get("pause")
+    return Claimed(
+        spec=JobSpec.model_validate_json(record["spec"]),
+        epoch=int(record["epoch"]),
+        seq=int(record["seq"]),
+        tries=int(record["tries"]),
+        messages=messages,
+        run=record.get("run"),
+        pause=None if signal is None or pause is None else Pause.model_validate_json(pause),
+        signal=None if signal is None else SIGNAL.validate_json(signal),
+    )

@@ -1,0 +1,187 @@
+"""The Celery tasks: ``agent.NAME`` for each agent, ``stepkeeper.signal``, ``stepkeeper.cancel``.
+
+Thin by design: they turn Celery's calls into calls of the store and the runner, and the end of a
+slice into what Celery is told.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from celery import Task
+from celery.exceptions import Ignore
+from celery.result import AsyncResult
+
+from api_client.client import parse_signal
+from api_client.contract import CANCEL_TASK, SIGNAL_TASK
+from api_client.errors import InvalidInput, JobFailed
+from api_client.hints import HINT_HEADER, plain_options, try_hint
+from api_client.refusals import refusal
+from api_client.specs import check_same, spec_from_call
+from worker.agent import Agent
+from worker.publish import publish, report_deferred, report_paused
+from worker.request import AgentRequest, options_of
+from worker.runner import Deferred, Ended, HandedOver, Left, Suspended
+from worker.service import Service
+
+
+class AgentTask(Task):  # type: ignore[type-arg]
+    """The Celery task of one agent: ``agent.shop.delay("I want to return order 1187.")``.
+
+    Takes the input, and ``metadata``, ``tenant`` and ``labels`` as keywords.
+    """
+
+    Request = AgentRequest  # type: ignore[assignment]
+    typing = False  # arguments are checked by ``spec_from_call``, which says more
+    acks_late = False
+    reject_on_worker_lost = False
+    track_started = False
+    ignore_result = False
+    abstract = True
+
+    def __init__(self, agent: Agent, service: Service) -> None:
+        self.agent = agent
+        self.service = service
+        self.name = agent.task_name
+        self.__doc__ = agent.description or agent.goal
+
+    # --- submitting ------------------------------------------------------------------------
+
+    def apply_async(
+        self,
+        args: Sequence[Any] | None = None,
+        kwargs: Mapping[str, Any] | None = None,
+        task_id: str | None = None,
+        producer: Any = None,  # noqa: ARG002 - hints have their own
+        link: Any = None,
+        link_error: Any = None,
+        shadow: str | None = None,
+        **options: Any,
+    ) -> AsyncResult[Any]:
+        """Store the job, then hint it; returns its ``AsyncResult``.
+
+        Raises:
+            InvalidInput: the arguments, or an option that cannot be kept.
+            StoreUnavailable: nothing was accepted.
+        """
+        job_id = task_id or str(uuid.uuid4())
+        options.update(link=link, link_error=link_error, shadow=shadow)
+        delay_ms = self._delay_ms(options)
+        spec = spec_from_call(
+            job_id,
+            self.agent.name,
+            args or (),
+            kwargs or {},
+            retention_s=self.service.settings.retention_s,
+            message=plain_options(self._with_defaults(options)),
+        )
+        created = self.service.store.create(spec, delay_ms)
+        if not created.new:
+            check_same(spec, created.spec)
+        if not delay_ms:
+            try_hint(self.app, created.spec)
+        return self.AsyncResult(job_id)
+
+    def _with_defaults(self, options: dict[str, Any]) -> dict[str, Any]:
+        """The options, with the task's own (queue, priority …) where none is given."""
+        return {**self._get_exec_options(), **options}  # type: ignore[attr-defined]
+
+    def _delay_ms(self, options: Mapping[str, Any]) -> int:
+        if options.get("expires") is not None:
+            raise InvalidInput(
+                f"{self.name}: expires={options['expires']!r} cannot be kept for a durable job; "
+                "cancel it instead"
+            )
+        eta, countdown = options.get("eta"), options.get("countdown")
+        if eta is not None:
+            countdown = (eta - self.app.now()).total_seconds()
+        return max(0, int((countdown or 0) * 1000))
+
+    # --- running ---------------------------------------------------------------------------
+
+    def run(self, *args: Any, **kwargs: Any) -> Any:
+        """One slice of the job that this message names."""
+        job_id = str(self.request.id)
+        if self.request.get(HINT_HEADER) is None:
+            self._accept_bare(job_id, args, kwargs)
+        end = self.service.runner.run(job_id)
+        match end:
+            case Ended():
+                return publish(self, end)
+            case Suspended():
+                report_paused(self, end)
+            case HandedOver(spec=spec):
+                try_hint(self.app, spec)
+            case Deferred():
+                report_deferred(self, end)
+            case Left(why="missing"):
+                raise JobFailed(
+                    f"job {job_id} was accepted, but its record is gone from the store; check "
+                    "the server's maxmemory-policy (it must be noeviction)",
+                    "state_lost",
+                )
+            case Left():
+                pass
+        raise Ignore
+
+    def _accept_bare(self, job_id: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+        """A message from a program without this package: from here on it is as durable."""
+        spec = spec_from_call(
+            job_id,
+            self.agent.name,
+            args,
+            kwargs,
+            retention_s=self.service.settings.retention_s,
+            message=plain_options(options_of(self.request)),
+        )
+        self.service.store.create(spec)
+
+    def after_return(
+        self,
+        status: str,  # noqa: ARG002 - Celery passes them all
+        retval: Any,  # noqa: ARG002
+        task_id: str,
+        args: Any,  # noqa: ARG002
+        kwargs: Any,  # noqa: ARG002
+        einfo: Any,  # noqa: ARG002
+    ) -> None:
+        """Celery has stored the result and sent the callbacks: the outcome is published."""
+        self.service.store.published(task_id)
+
+
+def signal_task(service: Service) -> Task[Any, Any]:
+    """``stepkeeper.signal(job_id, signal, pause_id=None)``: for programs without this package."""
+
+    def run(self: Task[Any, Any], job_id: str, signal: Any, pause_id: str | None = None) -> str:
+        decision = parse_signal(signal)
+        view = service.store.read(job_id)
+        if pause_id is None:
+            if view.pause is None:
+                raise refusal(job_id, "", decision.kind, "not_paused", view.status)
+            pause_id = view.pause.id
+        service.store.signal(job_id, pause_id, decision, str(self.request.id))
+        try_hint(service.app, view.spec)
+        return "accepted"
+
+    return _bound_task(SIGNAL_TASK, run)
+
+
+def cancel_task(service: Service) -> Task[Any, Any]:
+    """``stepkeeper.cancel(job_id, by="", note="")``: for programs without this package."""
+
+    def run(_self: Task[Any, Any], job_id: str, by: str = "", note: str = "") -> str:
+        cancelled = service.store.cancel(job_id, by, note)
+        if not cancelled.pending:
+            try_hint(service.app, service.store.read(job_id).spec)
+        return "requested" if cancelled.pending else str(cancelled.status)
+
+    return _bound_task(CANCEL_TASK, run)
+
+
+def _bound_task(name: str, run: Callable[..., Any]) -> Task[Any, Any]:
+    attributes = {"name": name, "run": run, "acks_late": False, "__module__": __name__}
+    task_class = type(name.replace(".", "_"), (Task,), attributes)
+    task: Task[Any, Any] = task_class()
+    return task
