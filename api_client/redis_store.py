@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self
 
 from api_client.connection import Client, connect, describe, translated
 from api_client.contract import (
@@ -18,7 +18,7 @@ from api_client.contract import (
     Outcome,
     Signal,
 )
-from api_client.errors import JobNotFound, shorten
+from api_client.errors import JobNotFound, StoreUnavailable, shorten
 from api_client.keys import AGENTS, Keys, partition_of
 from api_client.records import dumps, pairs, read_event, read_view
 from api_client.refusals import cancelled_text, not_found, refusal
@@ -37,17 +37,36 @@ class RedisJobStore:
         client: an open redis-py client (bytes, not decoded).
         partitions: how many partitions the jobs are spread over; the same for every program.
         where: what errors call the server.
+        wait_replicas: replicas that must hold a new job before ``create`` returns.
+        wait_timeout_s: how long to wait for them, in seconds.
     """
 
-    def __init__(self, client: Client, *, partitions: int = 1, where: str = "the store") -> None:
+    def __init__(
+        self,
+        client: Client,
+        *,
+        partitions: int = 1,
+        where: str = "the store",
+        wait_replicas: int = 0,
+        wait_timeout_s: float = 2.0,
+    ) -> None:
         self._redis = client
         self._where = where
+        self._wait_replicas = wait_replicas
+        self._wait_timeout_ms = int(wait_timeout_s * 1000)
         self._partitions = tuple(Keys(number) for number in range(partitions))
 
     @classmethod
-    def from_url(cls, url: str, *, partitions: int = 1, timeout_s: float = 5.0) -> RedisJobStore:
+    def from_url(
+        cls, url: str, *, partitions: int = 1, timeout_s: float = 5.0, wait_replicas: int = 0
+    ) -> Self:
         """A store on its own connections."""
-        return cls(connect(url, timeout_s=timeout_s), partitions=partitions, where=describe(url))
+        return cls(
+            connect(url, timeout_s=timeout_s),
+            partitions=partitions,
+            where=describe(url),
+            wait_replicas=wait_replicas,
+        )
 
     def _keys(self, job_id: str) -> Keys:
         if not JOB_ID_PATTERN.fullmatch(job_id):
@@ -77,10 +96,24 @@ class RedisJobStore:
             FIRST_HINT_GRACE_MS,
             delay_ms,
         ]
-        reply = self._run("create", keys, args)
+        reply = self._create(spec.job_id, keys, args)
         if reply[0] == 1:
             return Created(spec, new=True)
         return Created(JobSpec.model_validate_json(reply[1]), new=False)
+
+    def _create(self, job_id: str, keys: Sequence[str], args: Sequence[Argument]) -> Any:
+        """Run the script; if asked to, wait on the same connection until replicas have it."""
+        if not self._wait_replicas:
+            return self._run("create", keys, args)
+        with translated(self._where), self._redis.client() as connection:
+            reply = _SCRIPTS.run(connection, "create", keys, args)
+            reached = connection.wait(self._wait_replicas, self._wait_timeout_ms)
+        if reached < self._wait_replicas:
+            raise StoreUnavailable(
+                f"job {job_id} is stored, but only {reached} of {self._wait_replicas} replicas "
+                "have it; submit it again under the same id or idempotency key"
+            )
+        return reply
 
     def read(self, job_id: str) -> JobView:
         """See ``JobStore.read``."""
@@ -142,13 +175,18 @@ class RedisJobStore:
         self, status: JobStatus, limit: int = 100, newest_first: bool = False
     ) -> list[JobView]:
         """See ``JobStore.list_jobs``."""
+        views = self._list(status, limit, newest_first)
+        return [view for view in views if view.status is status]
+
+    def _list(self, index: str, limit: int, newest_first: bool = False) -> list[JobView]:
+        """The jobs that stand in one index."""
         views: list[JobView] = []
         for keys in self._partitions:
+            name = keys.index_prefix + index
             with translated(self._where):
-                ids = self._redis.zrange(keys.index(status), 0, limit - 1, desc=newest_first)
+                ids = self._redis.zrange(name, 0, limit - 1, desc=newest_first)
                 records = self._read_many([keys.job(item.decode()) for item in ids])
             views.extend(read_view(record) for record in records if record)
-        views = [view for view in views if view.status is status]
         return views[:limit]
 
     def _read_many(self, names: Sequence[str]) -> list[dict[str, str]]:

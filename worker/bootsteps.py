@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from celery import bootsteps
@@ -13,6 +15,8 @@ from api_client.errors import StoreUnavailable
 from api_client.hints import try_hint
 from worker.control import listen_for_revokes
 from worker.service import Service
+from worker.shutdown import Leaving, pool_children
+from worker.watchdog import replace_process, watch
 
 log = logging.getLogger(__name__)
 
@@ -30,22 +34,29 @@ class Keeper(bootsteps.StartStopStep):
         self._service: Service = worker.app.stepkeeper
         self._service.node = worker.hostname
         self._service.stop.clear()
+        self._leaving = Leaving(
+            self._service,
+            self._service.settings.shutdown_grace_s,
+            partial(pool_children, worker),
+        )
         self._done = threading.Event()
-        self._threads: list[threading.Thread] = []
         listen_for_revokes(self._service)
         worker_shutting_down.connect(self._on_shutdown, weak=False)
 
     def _on_shutdown(self, **_: Any) -> None:
         """Each running job stops at its next commit and is hinted again (rule 16)."""
-        self._service.stop.set()
+        self._leaving.ask()
 
-    def start(self, worker: Any) -> None:  # noqa: ARG002
-        """Called when the worker starts, after its pool."""
-        for target in (self._sweep_loop, self._announce_loop):
-            thread = threading.Thread(target=target, name=f"stepkeeper{target.__name__}")
-            thread.daemon = True
-            thread.start()
-            self._threads.append(thread)
+    def start(self, worker: Any) -> None:
+        """Called when the worker starts."""
+        loops: tuple[Callable[[], None], ...] = (
+            self._sweep_loop,
+            self._announce_loop,
+            partial(self._watch_loop, worker),
+        )
+        for number, target in enumerate(loops):
+            name = f"stepkeeper-keeper-{number}"
+            threading.Thread(target=target, name=name, daemon=True).start()
 
     def stop(self, worker: Any) -> None:  # noqa: ARG002
         """Called when the worker ends."""
@@ -66,6 +77,17 @@ class Keeper(bootsteps.StartStopStep):
             except Exception:
                 log.exception("sweep failed; the next one tries again")
                 self._done.wait(1.0)
+
+    def _watch_loop(self, worker: Any) -> None:
+        """Restart this worker if it stalls."""
+        restarting = Leaving(self._service, 0, partial(pool_children, worker), end=replace_process)
+        watch(
+            self._service.app,
+            worker.concurrency,
+            self._service.settings.stall_s,
+            self._done.wait,
+            restarting.leave,
+        )
 
     def take_over(self) -> None:
         """Free the jobs that the previous start of this worker held when it died."""

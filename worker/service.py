@@ -109,7 +109,11 @@ class Service:
         settings = self.settings
         client = connect(settings.redis_url, max_connections=settings.concurrency + 16)
         store = RedisCheckpointStore(
-            client, partitions=settings.partitions, where=describe(settings.redis_url)
+            client,
+            partitions=settings.partitions,
+            where=describe(settings.redis_url),
+            wait_replicas=settings.wait_replicas,
+            wait_timeout_s=settings.wait_timeout_s,
         )
         leases = Leases(store, settings.runner.lease_ms)
         runner = Runner(

@@ -36,6 +36,10 @@ class Settings(BaseSettings):
         publish_grace_s: seconds a worker has to publish an outcome before another may.
         patience_s: seconds a commit is tried again while Redis is away.
         retention_s: seconds to keep a job after its end, if its submitter does not say.
+        shutdown_grace_s: seconds that calls in flight get after the first SIGTERM.
+        stall_s: seconds of not taking waiting messages after which a worker restarts itself.
+        wait_replicas: replicas that must hold a job before it counts as accepted (``WAIT``).
+        wait_timeout_s: how long to wait for them.
         concurrency: jobs at once in one worker process.
     """
 
@@ -55,6 +59,10 @@ class Settings(BaseSettings):
     publish_grace_s: float = Field(default=10.0, gt=0)
     patience_s: float = Field(default=60.0, gt=0)
     retention_s: int = Field(default=DEFAULT_RETENTION_S, ge=1)
+    shutdown_grace_s: float = Field(default=25.0, gt=0)
+    stall_s: float = Field(default=60.0, gt=0)
+    wait_replicas: int = Field(default=0, ge=0)
+    wait_timeout_s: float = Field(default=2.0, gt=0)
     concurrency: int = Field(default=16, ge=1)
 
     @field_validator("agents", mode="before")

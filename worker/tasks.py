@@ -6,9 +6,10 @@ slice into what Celery is told.
 
 from __future__ import annotations
 
+import threading
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from celery import Task
 from celery.exceptions import Ignore
@@ -25,6 +26,8 @@ from worker.publish import publish, report_deferred, report_paused
 from worker.request import AgentRequest, options_of
 from worker.runner import Deferred, Ended, HandedOver, Left, Suspended
 from worker.service import Service
+
+PASS_ON_AFTER_S = 0.2
 
 
 class AgentTask(Task):  # type: ignore[type-arg]
@@ -106,6 +109,8 @@ class AgentTask(Task):  # type: ignore[type-arg]
         job_id = str(self.request.id)
         if self.request.get(HINT_HEADER) is None:
             self._accept_bare(job_id, args, kwargs)
+        if self.service.stop.is_set():
+            self._pass_on(job_id)
         end = self.service.runner.run(job_id)
         match end:
             case Ended():
@@ -124,6 +129,12 @@ class AgentTask(Task):  # type: ignore[type-arg]
                 )
             case Left():
                 pass
+        raise Ignore
+
+    def _pass_on(self, job_id: str) -> NoReturn:
+        """This worker is leaving and takes nothing new; the pause keeps it from its own hint."""
+        threading.Event().wait(PASS_ON_AFTER_S)
+        try_hint(self.app, self.service.store.read(job_id).spec)
         raise Ignore
 
     def _accept_bare(self, job_id: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:

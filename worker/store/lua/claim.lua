@@ -40,6 +40,7 @@ if not mine then
       redis.call('HDEL', KEYS[1], 'pause', 'signal', 'due_at')
       redis.call('ZREM', KEYS[5] .. status, ARGV[1])
       redis.call('ZADD', KEYS[5] .. 'failed', now + job[8] * 1000, ARGV[1])
+      redis.call('ZADD', KEYS[5] .. 'poison', now + job[8] * 1000, ARGV[1])
       redis.call('XADD', KEYS[3], '*', 'e', 'failed', 'd', ARGV[6])
       ended = true
     else

@@ -26,7 +26,7 @@ for _, id in ipairs(redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now, 'LIMIT', 0
     found[#found + 1] = job[3]
   end
 end
-for _, status in ipairs({'succeeded', 'failed', 'cancelled'}) do
+for _, status in ipairs({'succeeded', 'failed', 'cancelled', 'poison'}) do
   redis.call('ZREMRANGEBYSCORE', KEYS[3] .. status, '-inf', now)
 end
 return found

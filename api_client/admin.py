@@ -1,0 +1,172 @@
+"""What an operator does to jobs and asks of the store: quarantine, purge, fork, durability."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from redis.exceptions import ResponseError
+
+from api_client.connection import translated
+from api_client.contract import SCHEMA_VERSION, JobSpec, JobView
+from api_client.errors import Conflict, StoreUnavailable
+from api_client.records import dumps
+from api_client.redis_store import FIRST_HINT_GRACE_MS, RedisJobStore
+from api_client.refusals import not_found
+
+POISON = "poison"
+
+_CALLERS_OWN = ("link", "link_error", "chain", "chord", "group_id", "group_index", "reply_to")
+
+
+@dataclass(frozen=True, slots=True)
+class Durability:
+    """What an accepted job survives.
+
+    Attributes:
+        survives: ``"power_loss"`` (``appendfsync always``), ``"process_crash"`` (``everysec`` or
+            ``no``: the server's process may die, a power loss takes up to about two seconds),
+            ``"nothing"`` (no append-only file), ``"unknown"`` (the server does not say).
+        appendonly, appendfsync, maxmemory_policy: the server's own words, ``None`` if it is not
+            allowed to read them.
+        replicas: connected now.
+        wait_replicas: how many must hold a job before this client calls it accepted.
+    """
+
+    survives: Literal["power_loss", "process_crash", "nothing", "unknown"]
+    appendonly: bool | None
+    appendfsync: str | None
+    maxmemory_policy: str | None
+    replicas: int
+    wait_replicas: int
+
+
+class AdminStore(RedisJobStore):
+    """The store as operators see it."""
+
+    def purge(self, job_id: str, *, force: bool = False) -> None:
+        """Forget a job that has ended: record, transcript, trace and index entries.
+
+        Args:
+            force: also if its outcome has not reached the result backend yet.
+
+        Raises:
+            JobNotFound
+            Conflict: it has not ended, or is not published; nothing was changed.
+        """
+        keys = self._keys(job_id).of_transition(job_id)
+        reply = [item.decode() for item in self._run("purge", keys, [job_id, int(force)])]
+        match reply:
+            case ["missing"]:
+                raise not_found(job_id)
+            case ["not_ended", status]:
+                raise Conflict(f"job {job_id} is {status}; cancel it first, then purge it")
+            case ["not_published"]:
+                raise Conflict(
+                    f"job {job_id} has ended, but its outcome has not reached the result backend; "
+                    "start a worker, or purge it with force"
+                )
+
+    def quarantined(self, limit: int = 100) -> list[JobView]:
+        """Poison jobs: their workers died again and again at the same step."""
+        return self._list(POISON, limit)
+
+    def fork(self, job_id: str, *, new_id: str | None = None, why: str = "fork") -> JobSpec:
+        """Accept a new job that goes on from where another one ended.
+
+        It takes over the transcript and the budgets spent; callbacks, chains and chords have had
+        their answer from the old job and stay with it. A job that has ended never runs again
+        under its own id.
+
+        Raises:
+            JobNotFound
+            Conflict: the job has not ended, or ``new_id`` exists.
+        """
+        view, run = self._ended(job_id)
+        message = {k: v for k, v in view.spec.message.items() if k not in _CALLERS_OWN}
+        new = new_id or str(uuid.uuid4())
+        spec = view.spec.model_copy(update={"job_id": new, "message": message})
+        args: list[Any] = [
+            new,
+            spec.model_dump_json(exclude_defaults=True),
+            spec.agent,
+            SCHEMA_VERSION,
+            spec.retention_s,
+            FIRST_HINT_GRACE_MS,
+            run,
+            dumps({why: job_id}),
+            *map(dumps, self.messages(job_id)),
+        ]
+        if not self._run("fork", self._keys(new).of_transition(new), args):
+            raise Conflict(f"job {new} exists already; choose another id")
+        return spec
+
+    def _ended(self, job_id: str) -> tuple[JobView, str]:
+        view = self.read(job_id)
+        if not view.status.ended:
+            raise Conflict(f"job {job_id} is {view.status}; only a job that has ended is forked")
+        with translated(self._where):
+            run = self._redis.hget(self._keys(job_id).job(job_id), "run")
+        return view, "" if run is None else run.decode()
+
+    def release(self, job_id: str) -> JobSpec:
+        """Let a poison job go on, under a new id, from its last checkpoint.
+
+        Raises:
+            JobNotFound
+            Conflict: it is not in quarantine.
+        """
+        view = self.read(job_id)
+        if view.outcome is None or view.outcome.reason != POISON:
+            raise Conflict(f"job {job_id} is {view.status}, not in quarantine")
+        spec = self.fork(job_id, why="released_from")
+        keys = self._keys(job_id)
+        with translated(self._where):
+            self._redis.zrem(keys.index_prefix + POISON, job_id)
+        return spec
+
+    def durability(self) -> Durability:
+        """What an accepted job survives, as far as the server tells."""
+        with translated(self._where):
+            replicas = int(self._redis.info("replication").get("connected_slaves", 0))
+            aof = self._redis.info("persistence").get("aof_enabled")
+        config = self._config("appendfsync", "maxmemory-policy")
+        appendonly = None if aof is None else bool(aof)
+        return Durability(
+            survives=_survives(appendonly, config.get("appendfsync")),
+            appendonly=appendonly,
+            appendfsync=config.get("appendfsync"),
+            maxmemory_policy=config.get("maxmemory-policy"),
+            replicas=replicas,
+            wait_replicas=self._wait_replicas,
+        )
+
+    def _config(self, *names: str) -> dict[str, str]:
+        """Settings of the server; empty if this user may not read them."""
+        found: dict[str, str] = {}
+        try:
+            with translated(self._where):
+                for name in names:
+                    for key, value in self._redis.config_get(name).items():
+                        found[_text(key)] = _text(value)
+        except (StoreUnavailable, ResponseError) as error:
+            if not any(word in str(error) for word in ("NOPERM", "unknown command")):
+                raise
+        return found
+
+
+def _text(value: bytes | str) -> str:
+    return value.decode() if isinstance(value, bytes) else value
+
+
+def _survives(
+    appendonly: bool | None, appendfsync: str | None
+) -> Literal["power_loss", "process_crash", "nothing", "unknown"]:
+    if appendonly is None:
+        return "unknown"
+    if not appendonly:
+        return "nothing"
+    if appendfsync is None:
+        return "unknown"
+    return "power_loss" if appendfsync == "always" else "process_crash"
