@@ -5,7 +5,7 @@ from __future__ import annotations
 from celery import Celery
 
 from worker.celery_config import ours
-from worker.install import install
+from worker.installing import install
 from worker.settings import Settings
 
 
@@ -13,7 +13,7 @@ def make_app(settings: Settings | None = None) -> Celery:
     """An app configured from the settings, with the agents they name.
 
     Raises:
-        InvalidInput, AgentDefinitionError: see ``worker.install``.
+        InvalidInput, AgentDefinitionError: see ``worker.installing``.
     """
     settings = settings or Settings.from_env()
     app = Celery("stepkeeper")
