@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from types import ModuleType, TracebackType
 from typing import Any, Self
 
-from worker.devserver import chat, wire
+from worker.devserver import chat, messages, responses, wire
 from worker.devserver.faults import Fault
 from worker.devserver.strict import Strict, WireError
 from worker.models.base import Model, ModelError, ModelReply, ModelRequest
 from worker.models.function import FunctionModel
 from worker.models.scripted import ScriptedModel
 
-_FORMATS: dict[str, ModuleType] = {chat.PATH: chat}
+_FORMATS: dict[str, ModuleType] = {m.PATH: m for m in (chat, responses, messages)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,12 @@ class ModelServer:
     @property
     def base_url(self) -> str:
         """Where the OpenAI SDK finds the server."""
-        return f"http://127.0.0.1:{self.port}/v1"
+        return f"{self.root_url}/v1"
+
+    @property
+    def root_url(self) -> str:
+        """Where Anthropic's SDK finds it."""
+        return f"http://127.0.0.1:{self.port}"
 
     @property
     def open_connections(self) -> int:
@@ -239,16 +244,40 @@ class ModelServer:
     ) -> bytes:
         """The proper answer to a request: its reply, or why there is none."""
         try:
+            request = understood(body, form)
             if self.strict is not None:
-                self.strict.check(body)
+                self.strict.check(body if form is chat else as_chat(body, request))
             if self.latency:
                 await asyncio.sleep(self.latency)
-            reply = await ask(self.model, form.read_body(body))
+            reply = await ask(self.model, request)
+            return _written(reply, body, form, number, fault)
         except WireError as error:
             return wire.answer(error.status, _error(error.message, error.code))
         except ModelError as error:
             return _refusal(error)
-        return _written(reply, body, form, number, fault)
+
+
+def understood(body: Any, form: ModuleType) -> ModelRequest:
+    """What the model is asked.
+
+    Raises:
+        WireError: when the body lacks something that its format needs.
+    """
+    if not isinstance(body, dict):
+        raise WireError("the body must be a JSON object")
+    try:
+        request: ModelRequest = form.read_body(body)
+    except KeyError as error:
+        raise WireError(f"{error.args[0]}: field required") from error
+    except (TypeError, AttributeError) as error:
+        raise WireError(f"the body is not of this format: {error}") from error
+    return request
+
+
+def as_chat(body: dict[str, Any], request: ModelRequest) -> dict[str, Any]:
+    """A request of another format as a body of the chat format, which is the one to check."""
+    tools = {"tools": request.tools} if request.tools else {}
+    return {"model": body.get("model"), "messages": request.messages, **tools}
 
 
 async def ask(model: Model, request: ModelRequest) -> ModelReply:
@@ -263,6 +292,8 @@ def _written(
     reply: ModelReply, body: dict[str, Any], form: ModuleType, number: int, fault: Fault | None
 ) -> bytes:
     if body.get("stream"):
+        if not hasattr(form, "write_events"):
+            raise WireError("this server streams chat completions only")
         events = "".join(form.write_events(reply, body, number))
         return wire.answer(200, events, {"content-type": "text/event-stream"})
     answer = form.write_reply(reply, body, number)

@@ -16,11 +16,16 @@ from worker.models.base import (
 )
 
 if TYPE_CHECKING:
+    from worker.models.anthropic import AnthropicModel
+    from worker.models.fallback import FallbackModel
     from worker.models.function import FunctionModel
     from worker.models.openai import OpenAIModel
+    from worker.models.responses import OpenAIResponsesModel
     from worker.models.scripted import ScriptedModel, act, say
 
 __all__ = [
+    "AnthropicModel",
+    "FallbackModel",
     "Fate",
     "FunctionModel",
     "Message",
@@ -29,6 +34,7 @@ __all__ = [
     "ModelReply",
     "ModelRequest",
     "OpenAIModel",
+    "OpenAIResponsesModel",
     "ScriptedModel",
     "Usage",
     "act",
@@ -36,8 +42,11 @@ __all__ = [
 ]
 
 _HOMES = {
+    "AnthropicModel": "worker.models.anthropic",
+    "FallbackModel": "worker.models.fallback",
     "FunctionModel": "worker.models.function",
     "OpenAIModel": "worker.models.openai",
+    "OpenAIResponsesModel": "worker.models.responses",
     "ScriptedModel": "worker.models.scripted",
     "act": "worker.models.scripted",
     "say": "worker.models.scripted",

@@ -66,7 +66,8 @@ class Model(Protocol):
     ``async def areply(request) -> ModelReply`` under the same contract.
     """
 
-    name: str
+    @property
+    def name(self) -> str: ...  # pragma: no cover
 
     def reply(self, request: ModelRequest) -> ModelReply:
         """Answer the request, or raise `ModelError`."""

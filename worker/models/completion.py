@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from worker.models.base import Message, ModelError, ModelReply, ModelRequest, Usage
+from worker.models.base import Message, ModelReply, ModelRequest, Usage
+from worker.models.blocks import CONTENT_BLOCKS, RESPONSE_ITEMS
 from worker.models.classify import failure_from_body, judge
+from worker.models.json_body import count, empty_response, from_json
 
 EmptyContent = Literal["null", "empty", "omit"]
 
 _STANDARD_FIELDS = frozenset(
     {"role", "content", "name", "refusal", "tool_calls", "function_call", "audio"}
 )
+# Ours, for the other formats: what came through them goes back through them only.
+_OTHER_FORMATS = frozenset({RESPONSE_ITEMS, CONTENT_BLOCKS})
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +49,7 @@ class Dialect:
         return {**written, "content": None if self.empty_content == "null" else ""}
 
     def _without_fields(self, message: Message) -> Message:
-        if not self.drop_fields:
+        if not self.drop_fields and _OTHER_FORMATS.isdisjoint(message):
             return message
         kept = {k: v for k, v in message.items() if not self._drops(k)}
         if self.drop_fields is True and message.get("tool_calls"):
@@ -54,8 +57,10 @@ class Dialect:
         return kept
 
     def _drops(self, name: str) -> bool:
+        if name in _OTHER_FORMATS:
+            return True
         if isinstance(self.drop_fields, bool):
-            return name not in _STANDARD_FIELDS
+            return self.drop_fields and name not in _STANDARD_FIELDS
         return name in self.drop_fields
 
 
@@ -78,47 +83,6 @@ def write_request(
     return {**body, **extra}
 
 
-def to_json(body: dict[str, Any]) -> bytes:
-    """The body as UTF-8; half a surrogate pair, which no server takes, becomes a question mark.
-
-    Raises:
-        ModelError: with fate ``fail`` when the body holds something that is not JSON.
-    """
-    try:
-        text = json.dumps(body, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    except (TypeError, ValueError, RecursionError) as error:
-        message = f"the request cannot be written as JSON: {error}"
-        raise ModelError(message, "fail", code="not_json") from error
-    return text.encode("utf-8", "replace")
-
-
-def from_json(raw: bytes) -> Any:
-    """What a body says.
-
-    Raises:
-        ModelError: with fate ``retry`` when it is not JSON.
-    """
-    try:
-        value = json.loads(raw)
-    except (ValueError, RecursionError) as error:
-        excerpt = raw[:80].decode("utf-8", "replace")
-        message = f"the answer is not JSON: {error}; it begins with {excerpt!r}"
-        raise ModelError(message, "retry", code="malformed_answer") from error
-    # Only an escape can hide half a surrogate pair, and only then is the search worth its time.
-    return _whole(value) if b"\\ud" in raw or b"\\uD" in raw else value
-
-
-def _whole(value: Any) -> Any:
-    """The value with every lone surrogate replaced, which could not be stored or sent."""
-    if isinstance(value, str):
-        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    if isinstance(value, list):
-        return [_whole(item) for item in value]
-    if isinstance(value, dict):
-        return {_whole(key): _whole(item) for key, item in value.items()}
-    return value
-
-
 def read_completion(
     raw: bytes, *, retry_after: float | None = None, secrets: Collection[str] = ()
 ) -> ModelReply:
@@ -135,7 +99,7 @@ def read_completion(
     message = choice.get("message")
     reason = choice.get("finish_reason")
     if not isinstance(message, dict) or _says_nothing(message, reason):
-        raise ModelError("empty response: the model's answer holds nothing", code="empty_response")
+        raise empty_response()
     return ModelReply(
         message={**_without_nulls(message), "role": "assistant"},
         usage=read_usage(body.get("usage")),
@@ -174,18 +138,11 @@ def read_usage(usage: Any) -> Usage | None:
     """The provider's count, None unless both numbers are there."""
     if not isinstance(usage, dict):
         return None
-    prompt, completion = _count(usage.get("prompt_tokens")), _count(usage.get("completion_tokens"))
+    prompt, completion = count(usage.get("prompt_tokens")), count(usage.get("completion_tokens"))
     if prompt is None or completion is None:
         return None
     details = usage.get("prompt_tokens_details")
     cached = details.get("cached_tokens") if isinstance(details, dict) else None
     if cached is None:
         cached = usage.get("prompt_cache_hit_tokens")
-    return Usage(prompt, completion, _count(cached) or 0)
-
-
-def _count(value: Any) -> int | None:
-    """A number of tokens; True, text and negative numbers are none."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
-        return None
-    return int(value)
+    return Usage(prompt, completion, count(cached) or 0)

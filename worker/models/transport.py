@@ -124,14 +124,15 @@ class DeadlineTransport(httpx2.BaseTransport):
     Args:
         base_url: of the server; decides about the proxy.
         max_connections: open at most, in use or kept; a call beyond them waits for one.
+        kept_open: seconds that an idle connection is kept.
     """
 
-    def __init__(self, base_url: str, max_connections: int) -> None:
+    def __init__(self, base_url: str, max_connections: int, kept_open: float) -> None:
         settings: dict[str, Any] = {
             "ssl_context": httpx2.create_ssl_context(),
             "max_connections": max_connections,
             "max_keepalive_connections": max_connections,
-            "keepalive_expiry": 30.0,
+            "keepalive_expiry": kept_open,
             "network_backend": _Backend(),
         }
         self._pool = _pool(proxy_for(base_url), settings)

@@ -11,12 +11,11 @@ from worker.models.base import ModelError, ModelReply, ModelRequest, Usage
 from worker.models.completion import (
     Dialect,
     EmptyContent,
-    from_json,
     read_completion,
     read_usage,
-    to_json,
     write_request,
 )
+from worker.models.json_body import from_json, to_json
 
 CALL = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
 TOOL = {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}

@@ -1,0 +1,274 @@
+"""What the adapters over HTTP share: one request per call, a finite time, errors with a fate.
+
+The SDKs do the connections, the headers and the authorization. Bodies are written and read by us,
+as plain JSON: the SDKs' typed methods walk through every message of the history at each call, and
+drop or refuse what real servers send besides the standard.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import os
+import ssl
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+from urllib.parse import urlsplit
+
+import httpx2
+
+from worker.models.base import ModelError, ModelReply, ModelRequest
+from worker.models.classify import Failure, failure_from_body, judge, retry_after
+from worker.models.clients import Clients
+from worker.models.transport import DeadlineTransport, ends_after
+
+_KEPT_OPEN = 30.0
+"""Seconds that an idle connection is kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """How long a call may take, in seconds.
+
+    Raises:
+        ValueError: for a time that is not a positive, finite number.
+    """
+
+    silence: float
+    total: float
+    connect: float
+
+    def __post_init__(self) -> None:
+        given: dict[str, float | None] = {
+            "timeout": self.silence,
+            "total_timeout": self.total,
+            "connect_timeout": self.connect,
+        }
+        for name, value in given.items():
+            if value is None or not math.isfinite(value) or value <= 0:
+                raise ValueError(
+                    f"{name} must be a positive, finite number of seconds, not {value!r}"
+                )
+
+    def for_http(self) -> httpx2.Timeout:
+        """The same for the HTTP client; waiting for a free connection may take the whole time."""
+        return httpx2.Timeout(self.silence, connect=self.connect, pool=self.total)
+
+
+class HttpModel:
+    """A model behind an HTTP API with an SDK of the usual build.
+
+    One instance serves all threads and event loops of a process, before and after a fork. It makes
+    one request per call: waiting and trying again is the caller's, by the error's fate. Adapters
+    say where the API is (`path`, `default_base_url`), which SDK reaches it, and how bodies are
+    written and read.
+    """
+
+    sdk: ClassVar[Any]
+    sync_client: ClassVar[Any]
+    async_client: ClassVar[Any]
+    path: ClassVar[str]
+    default_base_url: ClassVar[str]
+
+    def __init__(
+        self,
+        model: str | None,
+        *,
+        base_url: str | None,
+        api_key: str | None,
+        extra_body: Mapping[str, Any] | None,
+        extra_headers: Mapping[str, str] | None,
+        tool_choice: str | dict[str, Any] | None,
+        parallel_tool_calls: bool | None,
+        times: Times,
+        max_connections: int,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._model, self._base_url, self._api_key = model, base_url, api_key
+        self._extra_body = dict(extra_body or {})
+        self._headers = {**(extra_headers or {}), "Content-Type": "application/json"}
+        self._tool_choice, self._parallel_tool_calls = tool_choice, parallel_tool_calls
+        self._times = times
+        self._timeout = times.for_http()
+        self._max_connections = max_connections
+        self._clock = clock
+        self._clients: Clients[Any, Any] = Clients(self._make_client, self._make_async_client)
+
+    @property
+    def name(self) -> str:
+        """The model's name; ``"unnamed"`` while neither argument nor environment gives one."""
+        return self._model or os.environ.get("LLM_MODEL", "").strip() or "unnamed"
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r})"
+
+    def reply(self, request: ModelRequest) -> ModelReply:
+        """Answer the request; blocks for at most the total time.
+
+        Raises:
+            ModelError: for everything that keeps the model from answering.
+        """
+        content = self._write(self._with_defaults(request))
+        client = self._clients.get()
+        try:
+            with ends_after(self._times.total):
+                response = client.post(self.path, **self._sent(content))
+        except self.sdk.APIError as error:
+            raise self._translated(error) from error
+        return self._answer(response)
+
+    async def areply(self, request: ModelRequest) -> ModelReply:
+        """The same as `reply`, for an event loop; the connections belong to that loop."""
+        content = self._write(self._with_defaults(request))
+        client = await self._clients.get_async()
+        try:
+            async with asyncio.timeout(self._times.total):
+                response = await client.post(self.path, **self._sent(content))
+        except TimeoutError as error:
+            raise judge(self._silence()) from error
+        except self.sdk.APIError as error:
+            raise self._translated(error) from error
+        return self._answer(response)
+
+    def close(self) -> None:
+        """Close this process's connections; the next call opens new ones."""
+        self._clients.close()
+
+    async def aclose(self) -> None:
+        """Close the running event loop's connections."""
+        await self._clients.aclose()
+
+    def _write(self, request: ModelRequest) -> bytes:
+        """The body of a request, in the API's format."""
+        raise NotImplementedError
+
+    def _read(
+        self, raw: bytes, *, retry_after: float | None, secrets: Collection[str]
+    ) -> ModelReply:
+        """The reply in a body that came with a good status; raises `ModelError` if it is none."""
+        raise NotImplementedError
+
+    def _named_model(self) -> str:
+        return self._model or setting("LLM_MODEL", "the name of the model")
+
+    def _with_defaults(self, request: ModelRequest) -> ModelRequest:
+        """The request with the model's own choices about tools where it makes none."""
+        if not request.tools:
+            return request
+        if request.tool_choice is None and self._tool_choice is not None:
+            request = replace(request, tool_choice=self._tool_choice)
+        if request.parallel_tool_calls is None and self._parallel_tool_calls is not None:
+            request = replace(request, parallel_tool_calls=self._parallel_tool_calls)
+        return request
+
+    def _sent(self, content: bytes) -> dict[str, Any]:
+        options = {"headers": self._headers, "timeout": self._timeout}
+        return {"content": content, "cast_to": httpx2.Response, "options": options}
+
+    def _answer(self, response: httpx2.Response) -> ModelReply:
+        wait = retry_after(response.headers, self._clock())
+        return self._read(response.content, retry_after=wait, secrets=self._secrets())
+
+    def _secrets(self) -> tuple[str, ...]:
+        return (self._api_key or os.environ.get("LLM_API_KEY", "").strip(),)
+
+    def _translated(self, error: Exception) -> ModelError:
+        return judge(self._failure(error), secrets=self._secrets())
+
+    def _failure(self, error: Any) -> Failure:
+        """An error of the SDK, before it is judged."""
+        if isinstance(error, self.sdk.APIStatusError):
+            wait = retry_after(error.response.headers, self._clock())
+            body = error.body or error.response.text
+            return failure_from_body(body, status=error.status_code, retry_after=wait)
+        if isinstance(error, self.sdk.APITimeoutError):
+            return self._silence()
+        return connection_failure(error)
+
+    def _silence(self) -> Failure:
+        silence, total = self._times.silence, self._times.total
+        text = f"no complete answer within {silence:g} s of silence or {total:g} s in all"
+        return Failure(text, code="timeout")
+
+    def _make_client(self) -> Any:
+        settings = self._client_settings()
+        transport = DeadlineTransport(settings["base_url"], self._max_connections, _KEPT_OPEN)
+        http_client = httpx2.Client(transport=transport, timeout=self._timeout)
+        return self.sync_client(http_client=http_client, **settings)
+
+    def _make_async_client(self) -> Any:
+        limits = httpx2.Limits(
+            max_connections=self._max_connections,
+            max_keepalive_connections=self._max_connections,
+            keepalive_expiry=_KEPT_OPEN,
+        )
+        settings = self._client_settings()
+        http_client = httpx2.AsyncClient(limits=limits, timeout=self._timeout)
+        return self.async_client(http_client=http_client, **settings)
+
+    def _client_settings(self) -> dict[str, Any]:
+        url = self._base_url or os.environ.get("LLM_BASE_URL", "").strip()
+        return {
+            "api_key": checked_key(self._api_key or setting("LLM_API_KEY", "the key of the API")),
+            "base_url": checked_url(url or self.default_base_url),
+            "max_retries": 0,
+            "timeout": self._timeout,
+        }
+
+
+def setting(variable: str, meaning: str) -> str:
+    """A setting from the environment.
+
+    Raises:
+        ModelError: with fate ``pause``, naming the variable, when it is missing or empty.
+    """
+    value = os.environ.get(variable, "").strip()
+    if not value:
+        text = f"{variable} is not set: it must hold {meaning}, in the environment of the worker"
+        raise ModelError(text, "pause", code="missing_setting")
+    return value
+
+
+def checked_key(key: str) -> str:
+    """The key, if it can stand in a header; never shown in an error.
+
+    Raises:
+        ModelError: with fate ``pause`` when it cannot.
+    """
+    if not (key.isascii() and key.isprintable() and " " not in key):
+        text = "the API key (LLM_API_KEY) holds a blank or a letter that cannot stand in a header"
+        raise ModelError(text, "pause", code="bad_setting")
+    return key
+
+
+def checked_url(url: str) -> str:
+    """The address, if it is one that can be called.
+
+    Raises:
+        ModelError: with fate ``pause`` when it is not.
+    """
+    try:
+        usable = bool(urlsplit(url).hostname) and httpx2.URL(url).scheme in ("http", "https")
+    except (ValueError, httpx2.InvalidURL):
+        usable = False
+    if not usable:
+        text = f"the address of the API (LLM_BASE_URL) is not of the form https://host/v1: {url!r}"
+        raise ModelError(text, "pause", code="bad_setting")
+    return url
+
+
+def connection_failure(error: BaseException) -> Failure:
+    """A call that brought no answer: the network's trouble, unless a setting is plainly wrong."""
+    causes = list(_causes(error))
+    words = next((str(c) for c in reversed(causes) if str(c)), type(error).__name__)
+    if any(isinstance(c, ssl.SSLCertVerificationError) for c in causes):
+        return Failure(f"the server's certificate is not trusted: {words}", code="certificate")
+    return Failure(f"no connection to the model's server: {words}", code="connection")
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
