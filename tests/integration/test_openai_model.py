@@ -434,6 +434,8 @@ def test_an_event_loops_connections_can_be_closed_before_it_ends(server: ModelSe
     assert server.connections == 2
 
 
+# The server of this test is a thread; workers fork before they have any.
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
 def test_a_forked_child_opens_its_own_connection(server: ModelServer) -> None:
     model = model_of(server)
     model.reply(REQUEST)
