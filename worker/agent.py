@@ -17,6 +17,7 @@ from worker.context import ActionContext
 from worker.contexts import ContextSource, make_source
 from worker.errors import AgentDefinitionError
 from worker.estimate import count_tokens
+from worker.memory import EVERYTHING, Memory
 from worker.messages import Message
 from worker.models.base import Model
 from worker.texts import Texts, texts_for
@@ -52,6 +53,8 @@ class Agent:
         max_observation: characters; longer ones are cut and say so.
         max_model_attempts: model errors in a row before the job pauses.
         max_bad_turns: replies in a row of which nothing could be used, before the job fails.
+        parallel_safe: calls of ``safe`` tools that stand side by side in one reply run at once.
+        memory: what the model sees of a long transcript.
         language: of every text that we write for the model.
         on_version_change: a job that began under another ``version`` goes on with this code
             (``"continue"``) or pauses first (``"pause"``).
@@ -79,6 +82,8 @@ class Agent:
     language: Language = "en"
     tool_choice: str | dict[str, Any] | None = None
     parallel_tool_calls: bool | None = None
+    parallel_safe: bool = False
+    memory: Memory = EVERYTHING
     on_version_change: Literal["continue", "pause"] = "continue"
     version: str = ""
     description: str = ""

@@ -14,15 +14,16 @@ from api_client.contract import Pause
 from worker.context import CallInfo
 from worker.errors import PauseRequested
 from worker.messages import Message
-from worker.models.base import ModelError, ModelReply, ModelRequest
+from worker.models.base import Model, ModelError, ModelReply, ModelRequest
 from worker.tools import Arguments, Observation, Tool
 
 
 @dataclass(frozen=True, slots=True)
 class CallModel:
-    """Ask the model. Answered with ``ModelAnswer``."""
+    """Ask a model, the agent's own if none is named. Answered with ``ModelAnswer``."""
 
     request: ModelRequest
+    model: Model | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +49,13 @@ class ToolAnswer:
 
     result: Observation | PauseRequested
     elapsed_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class CallTools:
+    """Run several ``safe`` tools side by side. Answered with a tuple of ``ToolAnswer``."""
+
+    calls: tuple[CallTool, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +109,7 @@ class Backoff:
     attempt: int
 
 
-Effect = CallModel | CallTool | Commit
+Effect = CallModel | CallTool | CallTools | Commit
 End = Finished | Failed | Paused | Backoff
 Steps = Generator[Effect, Any, End]
 Part = Generator[Effect, Any, End | None]

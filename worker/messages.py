@@ -48,6 +48,7 @@ class Transcript:
         self.view: list[Message] = []
         self._open: dict[str, Mapping[str, Any]] = {}
         self._group_start = 0
+        self.call_ids: set[str] = set()
         self._unsaved = 0
         self.replies = 0
         for message in messages:
@@ -80,6 +81,7 @@ class Transcript:
             if call["id"] in self._open:
                 raise InvalidHistory(f"two calls of one reply have the id {call['id']!r}")
             self._open[call["id"]] = call
+            self.call_ids.add(call["id"])
 
     def _answer(self, message: Message) -> None:
         call_id = message.get("tool_call_id")

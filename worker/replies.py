@@ -64,18 +64,42 @@ def read_reply(
     tool_names: Collection[str],
     finish_reason: str | None = None,
 ) -> Turn:
+    """Read a message behind a history; see ``read_turn``.
+
+    Args:
+        history: the messages before it.
+    """
+    return read_turn(
+        message,
+        taken={call_id for call_id in _ids_in(history) if call_id},
+        step=sum(1 for m in history if m.get("role") == "assistant"),
+        tool_names=tool_names,
+        finish_reason=finish_reason,
+    )
+
+
+def read_turn(
+    message: Message,
+    *,
+    taken: Collection[str],
+    step: int,
+    tool_names: Collection[str],
+    finish_reason: str | None = None,
+) -> Turn:
     """Bring an assistant message into the form that is stored, and take its calls out of it.
 
     Args:
         message: as the model sent it; not changed.
-        history: the messages before it, whose call ids are taken already.
+        taken: call ids that stand in the history already.
+        step: how many assistant messages the history holds.
         tool_names: of the agent's tools.
         finish_reason: the provider's; only the length limit matters, calls decide the rest.
     """
     notes: dict[str, Any] = {}
     if finish_reason not in KNOWN_FINISH_REASONS:
         notes["finish_reason"] = finish_reason
-    calls, stored = _read_calls(message, history, tool_names, finish_reason in _CUT_OFF, notes)
+    ids = _Ids(taken, step)
+    calls, stored = _read_calls(message, ids, tool_names, finish_reason in _CUT_OFF, notes)
     text = _text_of(message.get("content"))
     return Turn(
         message=_stored_message(message, stored),
@@ -104,7 +128,7 @@ def _plain(name: str) -> str:
 
 def _read_calls(
     message: Message,
-    history: Sequence[Message],
+    ids: _Ids,
     tool_names: Collection[str],
     cut: bool,
     notes: dict[str, Any],
@@ -114,7 +138,6 @@ def _read_calls(
     entries = [c for c in raw_calls if isinstance(c, dict)] if isinstance(raw_calls, list) else []
     if not entries:
         return [], []
-    ids = _Ids(history)
     calls, stored = [], []
     for index, entry in enumerate(entries):
         call_id = ids.take(entry.get("id"), index)
@@ -161,17 +184,20 @@ def _refuse_constant(name: str) -> None:
 class _Ids:
     """Gives every call an id that is unique in the history, the model's own where it is."""
 
-    def __init__(self, history: Sequence[Message]) -> None:
-        self._taken = set(_ids_in(history))
-        self._step = sum(1 for m in history if m.get("role") == "assistant")
+    def __init__(self, taken: Collection[str], step: int) -> None:
+        self._history = taken
+        self._new: set[str] = set()
+        self._step = step
+
+    def _is_taken(self, call_id: str) -> bool:
+        return call_id in self._history or call_id in self._new
 
     def take(self, wanted: Any, index: int) -> str:
         """The wanted id, or a made one if it is missing, empty or taken already."""
-        usable = isinstance(wanted, str) and wanted.strip() and wanted not in self._taken
-        found = (
-            str(wanted) if usable else next(i for i in self._made(index) if i not in self._taken)
-        )
-        self._taken.add(found)
+        usable = isinstance(wanted, str) and wanted.strip() and not self._is_taken(wanted)
+        made = (call_id for call_id in self._made(index) if not self._is_taken(call_id))
+        found = str(wanted) if usable else next(made)
+        self._new.add(found)
         return found
 
     def _made(self, index: int) -> Iterator[str]:

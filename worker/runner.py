@@ -21,6 +21,7 @@ from worker.effects import (
     Backoff,
     CallModel,
     CallTool,
+    CallTools,
     Commit,
     End,
     Failed,
@@ -35,6 +36,7 @@ from worker.leases import Leases
 from worker.loop import advance
 from worker.messages import InvalidHistory, Transcript
 from worker.models.base import Model, ModelError
+from worker.parallel import side_by_side
 from worker.patience import patiently
 from worker.state import RunState
 from worker.store.base import (
@@ -207,24 +209,31 @@ class _Slice:
     def _drive(self, agent: Agent, job: Job, context: ActionContext | None) -> SliceEnd:
         steps = advance(agent, job)
         first_step = job.state.steps
-        answer: ModelAnswer | ToolAnswer | None = None
+        answer: ModelAnswer | ToolAnswer | tuple[ToolAnswer, ...] | None = None
         while True:
             try:
                 effect = steps.send(answer)
             except StopIteration as stop:
                 return self._settle(job, stop.value)
             match effect:
-                case CallModel(request=request):
-                    model = agent.model or self._runner.default_model()
+                case CallModel(request=request, model=named):
+                    model = named or agent.model or self._runner.default_model()
                     answer = self._timed(partial(_ask, model, request), ModelAnswer)
-                case CallTool() as call:
-                    answer = self._timed(partial(_invoke, agent, call, context), ToolAnswer)
+                case CallTool():
+                    answer = self._tool_call(agent, effect, context)()
+                case CallTools(calls=calls):
+                    answer = side_by_side([self._tool_call(agent, c, context) for c in calls])
                 case Commit():
                     answer = None
                     end = self._commit(job, effect, job.state.steps - first_step)
                     if end is not None:
                         steps.close()
                         return end
+
+    def _tool_call(
+        self, agent: Agent, call: CallTool, context: ActionContext | None
+    ) -> Callable[[], ToolAnswer]:
+        return partial(self._timed, partial(_invoke, agent, call, context), ToolAnswer)
 
     def _timed(self, action: Callable[[], Any], wrap: Callable[[Any, int], Any]) -> Any:
         start = self._runner.clock_ms()

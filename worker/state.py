@@ -54,6 +54,9 @@ class RunState:
         problems: what is wrong with calls of the last reply, by call id, found when it was read.
         approved: call ids a person approved, with changed arguments if there are any.
         started: the ``once`` call that was begun and has no observation yet.
+        room: tokens that a model may be shown, after it said that there were too many.
+        compacted: the step at which that was last found out.
+        summary: place of the summary that is shown in place of older messages: ``[upto, at]``.
         pauses: how many times the job has paused; part of a pause's id.
     """
 
@@ -70,6 +73,9 @@ class RunState:
     approved: dict[str, dict[str, Any] | None] = field(default_factory=dict)
     repeats: Repeats = field(default_factory=Repeats)
     started: str | None = None
+    room: int | None = None
+    compacted: int = 0
+    summary: list[int] | None = None
     pauses: int = 0
 
     def dump(self) -> str:

@@ -2,37 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any
 
 from api_client.contract import PauseKind
+from worker.accounting import charge
 from worker.agent import Agent
 from worker.effects import Backoff, End, ModelAnswer, Part
 from worker.errors import ArgumentError
 from worker.job import Job
-from worker.messages import user
-from worker.models.base import ModelError, ModelReply, Usage
-from worker.replies import Call, Turn, read_reply
+from worker.memory import SummaryPlace, shown
+from worker.messages import Message, user
+from worker.models.base import ModelError, ModelReply
+from worker.replies import Call, Turn, read_turn
 from worker.retry import backoff_s
-from worker.state import Tokens
 
 EMPTY_REPLY = "empty_response"
 
 
-def take_reply(agent: Agent, job: Job, answer: ModelAnswer) -> Part:
-    """Commit a reply with its calls, or decide what an error means."""
+def take_reply(agent: Agent, job: Job, answer: ModelAnswer, sent: Sequence[Message]) -> Part:
+    """Commit a reply with its calls, or decide what an error means.
+
+    Args:
+        sent: the messages that the model was shown.
+    """
     job.state.active_ms += answer.elapsed_ms
     if isinstance(answer.result, ModelError):
+        if answer.result.fate == "compact":
+            return (yield from _compact(agent, job, answer.result, sent))
         return _model_error(agent, job, answer.result)
     reply = answer.result
-    turn = read_reply(
+    turn = read_turn(
         reply.message,
-        history=job.transcript.view,
+        taken=job.transcript.call_ids,
+        step=job.transcript.replies,
         tool_names=agent.toolbox.names,
         finish_reason=reply.finish_reason,
     )
     if _is_empty(turn):
-        _charge(agent, job, turn, reply)
+        charge(agent, job, turn.message, reply)
         text = "the model sent an empty reply: no text and no tool call"
         return _model_error(agent, job, ModelError(text, "retry", code=EMPTY_REPLY))
     return (yield from _take_turn(agent, job, turn, reply, answer.elapsed_ms))
@@ -43,7 +51,7 @@ def _is_empty(turn: Turn) -> bool:
 
 
 def _take_turn(agent: Agent, job: Job, turn: Turn, reply: ModelReply, elapsed_ms: int) -> Part:
-    spent = _charge(agent, job, turn, reply)
+    spent = charge(agent, job, turn.message, reply)
     state = job.state
     state.steps += 1
     state.failures = 0
@@ -117,33 +125,17 @@ def _problem(agent: Agent, call: Call) -> str | None:
     return None
 
 
-def _charge(agent: Agent, job: Job, turn: Turn, reply: ModelReply) -> dict[str, Any]:
-    """Add a reply's tokens and price to the job's account; returns them for the trace."""
-    usage = reply.usage or _estimated(agent, job, turn.message)
-    tokens = Tokens(
-        usage.prompt_tokens, usage.completion_tokens, min(usage.cached_tokens, usage.prompt_tokens)
-    )
-    account = job.state.usage
-    account.prompt_tokens += tokens.prompt_tokens
-    account.completion_tokens += tokens.completion_tokens
-    account.cached_tokens += tokens.cached_tokens
-    account.estimated = account.estimated or usage.estimated
-    data: dict[str, Any] = {"in": tokens.prompt_tokens, "out": tokens.completion_tokens}
-    if usage.estimated:
-        data["est"] = 1
-    if agent.price is not None:
-        micros = agent.price.micros(tokens)
-        account.cost_micros += micros
-        data["cost"] = micros / 1e6
-    return data
-
-
-def _estimated(agent: Agent, job: Job, message: Mapping[str, Any]) -> Usage:
-    return Usage(
-        prompt_tokens=job.prompt_tokens(agent.count_tokens),
-        completion_tokens=agent.count_tokens([dict(message)]),
-        estimated=True,
-    )
+def _compact(agent: Agent, job: Job, error: ModelError, sent: Sequence[Message]) -> Part:
+    """The history is too long for the model: show half of it, once a step, then ask a person."""
+    state = job.state
+    room = agent.count_tokens(sent) // 2
+    place = SummaryPlace(*state.summary) if state.summary else None
+    less = shown(job.transcript.request(), room, agent.count_tokens, agent.texts, place)
+    if state.compacted == state.steps + 1 or len(less) >= len(sent):
+        return _model_error(agent, job, error)
+    state.room, state.compacted = room, state.steps + 1
+    yield job.commit("compacted", room=room, messages=len(less), of=len(sent))
+    return None
 
 
 def _model_error(agent: Agent, job: Job, error: ModelError) -> End:

@@ -1,0 +1,36 @@
+"""The same action again and again: noticing it, and what follows.
+
+An action is a tool's name and its arguments. Only what brings no news counts: an observation that
+differs from the last one starts the count again, so that polling something that moves is fine.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+from worker.state import Repeats
+from worker.tools import Arguments, Tool
+
+
+def action_of(tool: Tool, arguments: Arguments) -> str:
+    """What stands for an action in the run state."""
+    return digest(f"{tool.name}({arguments.canonical})")
+
+
+def is_repeated(repeats: Repeats, action: str, limit: int | None) -> bool:
+    """Whether running ``action`` would be the ``limit``-th time without any news."""
+    return limit is not None and repeats.action == action and repeats.times >= limit - 1
+
+
+def count_repeat(repeats: Repeats, action: str, content: str) -> None:
+    """Note that ``action`` was run and what was observed."""
+    seen = digest(content)
+    if repeats.action == action and repeats.observation == seen:
+        repeats.times += 1
+    else:
+        repeats.action, repeats.observation, repeats.times = action, seen, 1
+
+
+def digest(text: str) -> str:
+    """Sixteen characters that stand for a text of any length."""
+    return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=8).hexdigest()
