@@ -26,7 +26,7 @@ _DEEPEST = 4
 _WIDEST = 200
 
 _SECRET_NAME = re.compile(
-    r"pass(word|wd|phrase|code)?($|_)|pwd|secret|token(?!iz|s$)|credential|api_?key|(^|_)keys?$"
+    r"(^|_)pass(code)?($|_)|password|passwd|passphrase|pwd|secret|token(?!iz|s$)|credential|api_?key|(^|_)keys?$"
     r"|private_?key|dsn|cookie|authorization|auth_?header|bearer|session_?id|signature|jwt"
     r"|conn(ection)?_?str|webhook|(database|db)_?ur[il]",
     re.IGNORECASE,
@@ -63,7 +63,7 @@ _SHAPES: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("ASIA", _AWS),
     ("AIza", re.compile(r"AIza[A-Za-z0-9_-]{30,}")),
     ("hf_", re.compile(r"(?<![A-Za-z0-9])hf_[A-Za-z0-9]{20,}")),
-    ("eyJ", re.compile(r"eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*")),
+    ("eyJ", re.compile(r"(?<![\w-])eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*")),
     (
         "PRIVATE KEY",
         re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(-----END [A-Z ]*-----|\Z)", re.DOTALL),
@@ -71,8 +71,8 @@ _SHAPES: tuple[tuple[str, re.Pattern[str]], ...] = (
 )
 _SCHEME = re.compile(r"\b(bearer|basic)(\s+)([A-Za-z0-9._~+/-]{12,}=*)", re.IGNORECASE)
 _ASSIGNMENT = re.compile(
-    r"(?<![\w.-])([\w.-]*(?:passw(?:or)?d|passphrase|pwd|secret|token|api[_-]?key|access[_-]?key"
-    r"|credential|authorization)[\w.-]*[\"']?\s*[:=]\s*[\"']?)"
+    r"(?<![\w.-])([\w.-]{0,40}(?:passw(?:or)?d|passphrase|pwd|secret|token|api[_-]?key|access[_-]?key"
+    r"|credential|authorization)[\w.-]{0,40}[\"']?\s*[:=]\s*[\"']?)"
     r"((?:(?:bearer|basic)\s+)?[^\s\"',;&)}\]]{4,})",
     re.IGNORECASE,
 )

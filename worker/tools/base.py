@@ -1,0 +1,388 @@
+"""A tool: a Python function together with what a model and the service must know of it."""
+
+from __future__ import annotations
+
+import inspect
+import math
+import re
+from collections.abc import Callable, Collection, Mapping
+from copy import deepcopy
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from typing import Any, Literal, TypedDict, TypeVar, Unpack, get_args, overload
+
+from worker.context import ActionContext, CallInfo
+from worker.errors import ToolRegistrationError
+from worker.redact import Redactor
+from worker.texts import ENGLISH, Texts
+from worker.tools.arguments import Arguments, OutputReader, ParameterReader, Reader, SchemaReader
+from worker.tools.docstring import read_docstring
+from worker.tools.forms import Schema, inlined, strict_form
+from worker.tools.invoke import Observation, Surroundings, invoke
+from worker.tools.isolate import Place, place_of
+from worker.tools.results import Cut
+from worker.tools.schema import build_model, model_schema
+from worker.tools.signature import (
+    Signature,
+    documentation,
+    innermost,
+    natural_name,
+    read_signature,
+)
+
+Effects = Literal["safe", "idempotent", "once"]
+Approval = bool | Callable[[dict[str, Any]], bool]
+Role = Literal["tool", "terminate", "human"]
+
+NAME_PATTERN = "^[a-zA-Z0-9_-]{1,64}$"
+MAX_OBSERVATION = 3000
+DEFAULT_TIMEOUT = 300.0
+
+_TOOL = "__stepkeeper_tool__"
+_OPTIONS = "__stepkeeper_options__"
+_PATTERNS_ONLY = Redactor()
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class ToolOptions(TypedDict, total=False):
+    """What can be said of a tool where it is registered.
+
+    Keys:
+        name: by default the function's; letters, digits, ``_`` and ``-``, at most 64.
+        description: by default the docstring without its parameters.
+        effects: ``"safe"`` reads only; ``"idempotent"`` may run again with the same
+            idempotency key; ``"once"`` is never run again when its outcome is in doubt.
+        timeout: seconds after which the model is told that there was no result.
+        max_calls: executions in one job, or None for any number.
+        max_observation: characters that the model reads of a result; None for the agent's limit.
+        cut: which part of a longer result is kept.
+        approval: whether a person must approve a call; a function is asked with the arguments.
+        isolate: run each call in a process of its own, which is killed at the timeout.
+        tags: for the application's own choices.
+        parameters: JSON schema to use instead of the one made from the signature.
+    """
+
+    name: str
+    description: str
+    effects: Effects
+    timeout: float
+    max_calls: int | None
+    max_observation: int | None
+    cut: Cut
+    approval: Approval
+    isolate: bool
+    tags: Collection[str]
+    parameters: Mapping[str, Any]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Tool:
+    """One tool, ready to be described to a model, checked and run.
+
+    Made by ``tool`` and ``build_tool``. To change one, use ``dataclasses.replace``.
+
+    Attributes:
+        parameters: JSON schema of the arguments; hidden parameters are not in it.
+        origin: ``"module:qualname"`` of the function, for error texts.
+        role: ``"terminate"`` and ``"human"`` are answered by the loop and never run.
+
+    The other attributes are those of ``ToolOptions``, and what was read from the signature.
+    """
+
+    name: str
+    description: str
+    parameters: Schema = field(repr=False)
+    function: Callable[..., Any] = field(repr=False)
+    reader: Reader = field(repr=False)
+    effects: Effects = "idempotent"
+    timeout: float = DEFAULT_TIMEOUT
+    max_calls: int | None = None
+    max_observation: int | None = None
+    cut: Cut = "head"
+    approval: Approval = False
+    tags: tuple[str, ...] = ()
+    context_type: type[ActionContext] | None = None
+    context_name: str | None = field(default=None, repr=False)
+    context_optional: bool = field(default=False, repr=False)
+    is_async: bool = field(default=False, repr=False)
+    place: Place | None = field(default=None, repr=False)
+    origin: str = ""
+    role: Role = "tool"
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch(NAME_PATTERN, self.name):
+            raise ToolRegistrationError(
+                f"tool {self.name!r} ({self.origin}): a tool's name must match {NAME_PATTERN}; "
+                "give it another one with name=..."
+            )
+        for fits, what in _checks(self):
+            if not fits:
+                raise ToolRegistrationError(f"tool {self.name!r}: {what}")
+
+    @property
+    def isolate(self) -> bool:
+        """Whether each call runs in a process of its own."""
+        return self.place is not None
+
+    def schema(self, strict: bool | None = None, *, inline: bool = False) -> Schema:
+        """What is sent to a model.
+
+        Args:
+            strict: True asks for the strict form, which is given where the parameters allow it,
+                and otherwise the plain one; False says explicitly that the form is not strict;
+                None says nothing.
+            inline: whether to write out what the schema refers to.
+        """
+        strict_parameters = self._strict if strict else None
+        parameters = self.parameters if strict_parameters is None else strict_parameters
+        function: Schema = {
+            "name": self.name,
+            "description": self.description,
+            "parameters": inlined(parameters) if inline else deepcopy(parameters),
+        }
+        if strict is False or strict_parameters is not None:
+            function["strict"] = bool(strict)
+        return {"type": "function", "function": function}
+
+    @cached_property
+    def _strict(self) -> Schema | None:
+        return strict_form(self.parameters)
+
+    def parse(self, arguments: str | None, texts: Texts = ENGLISH) -> Arguments:
+        """Check the arguments that a model sent.
+
+        Args:
+            arguments: JSON text; nothing counts as ``{}``.
+
+        Raises:
+            ArgumentError: they do not fit; its text is the observation.
+        """
+        return self.reader.read(self.name, arguments, texts)
+
+    def needs_approval(self, arguments: Arguments) -> bool:
+        """Whether a person must approve this call. A rule that fails counts as yes."""
+        if not callable(self.approval):
+            return self.approval
+        try:
+            return bool(self.approval(self.reader.fresh(arguments)))
+        except Exception:  # noqa: BLE001 - in doubt, ask
+            return True
+
+    def invoke(
+        self,
+        arguments: Arguments,
+        context: ActionContext | None,
+        call: CallInfo,
+        *,
+        texts: Texts = ENGLISH,
+        redactor: Redactor = _PATTERNS_ONLY,
+        max_observation: int = MAX_OBSERVATION,
+    ) -> Observation:
+        """Run one call and return what the model reads of it. Safe to call from any thread.
+
+        Whatever the tool raises or returns becomes an observation, within ``timeout`` seconds.
+
+        Args:
+            arguments: from ``parse``; the tool gets a copy.
+            context: the job's hidden context.
+            redactor: hides secrets; those of the context are added to it.
+            max_observation: the agent's limit, in characters, if the tool has none of its own.
+
+        Raises:
+            PauseRequested: the tool asks for a person.
+            ToolRegistrationError: the context is not of the class that the tool needs.
+        """
+        if self.role != "tool":
+            raise RuntimeError(f"{self.name} is answered by the loop; it has nothing to run")
+        limit = self.max_observation or max_observation
+        return invoke(self, arguments, context, call, Surroundings(texts, redactor, limit))
+
+    def answer(self, arguments: Arguments) -> Any:
+        """The JSON value that a ``"terminate"`` tool was called with."""
+        if not isinstance(self.reader, OutputReader):
+            raise TypeError(f"{self.name} does not carry an agent's answer")
+        values = self.reader.fresh(arguments)
+        return values["result"] if self.reader.wrapped else values
+
+
+def _checks(tool: Tool) -> list[tuple[bool, str]]:
+    limits = (tool.max_calls, tool.max_observation)
+    return [
+        (tool.effects in get_args(Effects), f"effects must be one of {get_args(Effects)}"),
+        (tool.cut in get_args(Cut), f"cut must be one of {get_args(Cut)}"),
+        (
+            0 < tool.timeout < math.inf,
+            "timeout must be a finite number of seconds above 0",
+        ),
+        (
+            all(n is None or (type(n) is int and n >= 1) for n in limits),
+            "max_calls and max_observation must be whole numbers from 1, or None",
+        ),
+        (
+            isinstance(tool.approval, bool) or callable(tool.approval),
+            "approval must be a bool or a function",
+        ),
+        (all(isinstance(tag, str) for tag in tool.tags), "tags must be texts"),
+    ]
+
+
+@overload
+def tool(function: F, /) -> F: ...
+@overload
+def tool(description: str, /, **options: Unpack[ToolOptions]) -> Callable[[F], F]: ...
+@overload
+def tool(**options: Unpack[ToolOptions]) -> Callable[[F], F]: ...
+def tool(
+    first: Callable[..., Any] | str | None = None, /, **options: Unpack[ToolOptions]
+) -> Callable[..., Any]:
+    """Make a tool of a function: ``@tool``, ``@tool("what it does")`` or ``@tool(effects=...)``.
+
+    The function is returned unchanged and can be called as before. A method becomes a tool when
+    it is taken from an instance: ``Agent(tools=[shop.find_order])``.
+
+    Raises:
+        ToolRegistrationError: it cannot be a tool as it is written; says what to change.
+    """
+    if isinstance(first, str):
+        options["description"] = first
+    elif first is not None:
+        return _attach(first, options)
+    return partial(_attach, options=options)
+
+
+def _attach(function: F, options: ToolOptions) -> F:
+    try:
+        setattr(function, _OPTIONS, options)
+    except (AttributeError, TypeError):
+        raise ToolRegistrationError(
+            f"tool {natural_name(function)!r}: a {type(function).__name__} cannot be decorated; "
+            "give it to build_tool"
+        ) from None
+    if not _is_method(function):
+        setattr(function, _TOOL, build_tool(function, **options))
+    return function
+
+
+def _is_method(function: Callable[..., Any]) -> bool:
+    """Whether it stands in a class body, and so has no instance yet."""
+    owner = getattr(function, "__qualname__", "").rpartition(".")[0]
+    code = getattr(innermost(function), "__code__", None)
+    first = code.co_varnames[0] if code and code.co_varnames else None
+    return bool(owner) and not owner.endswith("<locals>") and first in ("self", "cls")
+
+
+def build_tool(function: Callable[..., Any], **options: Unpack[ToolOptions]) -> Tool:
+    """A tool of any callable: function, bound method, partial, object with ``__call__``.
+
+    Options given to ``@tool`` before count where they are not given again.
+
+    Raises:
+        ToolRegistrationError: it cannot be a tool; names the tool, the parameter and the remedy.
+    """
+    merged: ToolOptions = {**_earlier_options(function), **options}
+    name = merged.get("name", natural_name(function))
+    override = merged.get("parameters")
+    if override is None:
+        signature = read_signature(function, name)
+    else:
+        signature = _context_only(function, name)
+    _refuse_generators(function, name)
+    docs = read_docstring(documentation(function), {p.name for p in signature.parameters})
+    parameters, reader = _described(name, signature, docs.parameters, override)
+    context = signature.context
+    kind = context.type if context else None
+    return Tool(
+        name=name,
+        description=merged.get("description", docs.description),
+        parameters=parameters,
+        function=function,
+        reader=reader,
+        effects=merged.get("effects", "idempotent"),
+        timeout=merged.get("timeout", DEFAULT_TIMEOUT),
+        max_calls=merged.get("max_calls"),
+        max_observation=merged.get("max_observation"),
+        cut=merged.get("cut", "head"),
+        approval=merged.get("approval", False),
+        tags=_tags(merged.get("tags", ()), name),
+        context_type=kind,
+        context_name=context.name if context else None,
+        context_optional=bool(context and context.optional),
+        is_async=_is_async(function),
+        place=place_of(function, name, kind, override) if merged.get("isolate") else None,
+        origin=origin_of(function),
+    )
+
+
+def _earlier_options(function: Callable[..., Any]) -> ToolOptions:
+    while isinstance(function, partial):
+        function = function.func
+    options: ToolOptions | None = getattr(function, _OPTIONS, None)
+    return options or {}
+
+
+def _described(
+    name: str, signature: Signature, docs: Mapping[str, str], override: Mapping[str, Any] | None
+) -> tuple[Schema, Reader]:
+    if override is not None:
+        if override.get("type") != "object":
+            raise ToolRegistrationError(f"tool {name!r}: its parameters must be of type object")
+        hidden = [signature.context.name] if signature.context else []
+        return dict(override), SchemaReader(override, hidden)
+    model = build_model(name, signature.parameters, docs)
+    schema = model_schema(model, signature.parameters)
+    return schema, ParameterReader(model, signature, schema)
+
+
+def _context_only(function: Callable[..., Any], name: str) -> Signature:
+    """Of a function whose schema is given, only the hidden context matters."""
+    found = inspect.signature(function)
+    kept = [p for p in found.parameters.values() if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)]
+
+    def stand_in() -> None: ...
+
+    stand_in.__signature__ = found.replace(parameters=kept)  # type: ignore[attr-defined]
+    stand_in.__wrapped__ = function  # type: ignore[attr-defined]
+    read = read_signature(stand_in, name)
+    return Signature((), read.context, frozenset())
+
+
+def _refuse_generators(function: Callable[..., Any], name: str) -> None:
+    inner = innermost(function)
+    if inspect.isgeneratorfunction(inner) or inspect.isasyncgenfunction(inner):
+        raise ToolRegistrationError(f"tool {name!r}: it yields its results; return a list of them")
+
+
+def _tags(tags: Collection[str], name: str) -> tuple[str, ...]:
+    if isinstance(tags, str):
+        raise ToolRegistrationError(f"tool {name!r}: write tags=({tags!r},), a collection of texts")
+    return tuple(tags)
+
+
+def _is_async(function: Callable[..., Any]) -> bool:
+    while isinstance(function, partial):
+        function = function.func
+    called = function if inspect.isroutine(function) else type(function).__call__
+    return inspect.iscoroutinefunction(called)
+
+
+def origin_of(function: Callable[..., Any]) -> str:
+    """``"module:qualname"`` of the function behind a callable."""
+    inner = innermost(function)
+    name = getattr(inner, "__qualname__", type(inner).__qualname__)
+    return f"{getattr(inner, '__module__', '?')}:{name}"
+
+
+def as_tool(item: Callable[..., Any] | Tool) -> Tool:
+    """The tool that an agent author named: a ``Tool``, a decorated function, or any callable.
+
+    Raises:
+        ToolRegistrationError: it cannot be a tool.
+    """
+    if isinstance(item, Tool):
+        return item
+    if not callable(item):
+        raise ToolRegistrationError(f"{item!r} is neither a function nor a Tool")
+    attached: Tool | None = getattr(item, _TOOL, None)
+    # A wrapper made by functools.wraps carries the tool of the function that it wraps.
+    return attached if attached is not None and attached.function is item else build_tool(item)
