@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from worker.context import ActionContext, CallInfo
 from worker.tools.arguments import Arguments
-from worker.tools.base import MAX_OBSERVATION, Tool, ToolOptions, as_tool, build_tool, tool
+from worker.tools.base import MAX_OBSERVATION, Tool, ToolOptions
+from worker.tools.build import as_tool, build_tool, tool
 from worker.tools.builtin import (
     HAND_TO_HUMAN,
     TERMINATE,

@@ -22,7 +22,8 @@ from typing import Any, BinaryIO
 from worker.context import ActionContext, CallInfo, current_call
 from worker.errors import PauseRequested, ToolFailed, ToolRetry
 from worker.texts import ENGLISH
-from worker.tools.base import ToolOptions, build_tool
+from worker.tools.base import ToolOptions
+from worker.tools.build import build_tool
 from worker.tools.isolate import LARGEST_ANSWER
 from worker.tools.results import Unwritable, to_json
 

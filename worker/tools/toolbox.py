@@ -7,7 +7,8 @@ from typing import Any
 
 from worker.context import ActionContext
 from worker.errors import ToolRegistrationError
-from worker.tools.base import Tool, as_tool
+from worker.tools.base import Tool
+from worker.tools.build import as_tool
 from worker.tools.forms import Schema
 from worker.tools.signature import innermost
 
