@@ -9,6 +9,8 @@ is one script call on one slot of a cluster. ``P`` is the job's partition.
 ``{sk:P}:trace:ID``       stream  one record a commit, pause, signal, …
 ``{sk:P}:due``            zset    job ids by the time (ms) at which a sweep must look at them
 ``{sk:P}:is:STATUS``      zset    job ids by the time (ms) at which they entered that status
+``{sk:P}:is:poison``      zset    the failed ones in quarantine, likewise
+``{sk:P}:is:published``   zset    job ids by the time (ms) at which their keys expire
 ``sk:agents``             hash    agents that workers have announced
 ========================  ======  ==============================================================
 """

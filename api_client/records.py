@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -19,7 +20,9 @@ from api_client.contract import (
     Pause,
     Usage,
 )
-from api_client.errors import StepkeeperError
+from api_client.errors import InvalidInput, StepkeeperError, shorten
+
+EVENT_ID_PATTERN = re.compile(r"[0-9]{1,18}(-[0-9]{1,18})?", re.ASCII)
 
 
 def dumps(value: Any) -> str:
@@ -84,6 +87,19 @@ def check_version(record: Mapping[str, str]) -> None:
 
 def _parsed(model: Any, text: str | None) -> Any:
     return None if text is None else model.model_validate_json(text)
+
+
+def check_offset(after: str) -> None:
+    """Refuse what cannot be an offset in a trace.
+
+    Raises:
+        InvalidInput: it is neither an event's id nor a time in milliseconds.
+    """
+    if not EVENT_ID_PATTERN.fullmatch(after):
+        raise InvalidInput(
+            f"trace offset {shorten(after)}: give the id of an event as it was read, like "
+            "1700000000000-0, or 0 for the beginning"
+        )
 
 
 def read_event(event_id: bytes, fields: Mapping[bytes, bytes]) -> Event:

@@ -20,7 +20,7 @@ from api_client.contract import (
 )
 from api_client.errors import JobNotFound, StoreUnavailable, shorten
 from api_client.keys import AGENTS, Keys, partition_of
-from api_client.records import dumps, pairs, read_event, read_view
+from api_client.records import check_offset, dumps, pairs, read_event, read_view
 from api_client.refusals import cancelled_text, not_found, refusal
 from api_client.scripts import Argument, Scripts
 from api_client.store import Cancelled, Created
@@ -126,6 +126,8 @@ class RedisJobStore:
 
     def messages(self, job_id: str, start: int = 0) -> list[dict[str, Any]]:
         """See ``JobStore.messages``."""
+        if not JOB_ID_PATTERN.fullmatch(job_id):
+            return []
         key = self._keys(job_id).messages(job_id)
         with translated(self._where):
             return [json.loads(item) for item in self._redis.lrange(key, start, -1)]
@@ -134,6 +136,9 @@ class RedisJobStore:
         self, job_id: str, after: str = "0", count: int = 1000, block_s: float = 0.0
     ) -> list[Event]:
         """See ``JobStore.events``. ``block_s`` is cut to two seconds a call: ask again."""
+        check_offset(after)
+        if count < 1 or not JOB_ID_PATTERN.fullmatch(job_id):
+            return []
         key = self._keys(job_id).trace(job_id)
         block_ms = int(min(block_s, 2.0) * 1000) or None
         with translated(self._where):
@@ -179,15 +184,19 @@ class RedisJobStore:
         return [view for view in views if view.status is status]
 
     def _list(self, index: str, limit: int, newest_first: bool = False) -> list[JobView]:
-        """The jobs that stand in one index."""
-        views: list[JobView] = []
-        for keys in self._partitions:
-            name = keys.index_prefix + index
-            with translated(self._where):
-                ids = self._redis.zrange(name, 0, limit - 1, desc=newest_first)
-                records = self._read_many([keys.job(item.decode()) for item in ids])
-            views.extend(read_view(record) for record in records if record)
-        return views[:limit]
+        """The jobs that stand in one index, over all partitions by time."""
+        if limit < 1:
+            return []
+        found: list[tuple[float, bytes, Keys]] = []
+        with translated(self._where):
+            for keys in self._partitions:
+                name = keys.index_prefix + index
+                entries = self._redis.zrange(name, 0, limit - 1, desc=newest_first, withscores=True)
+                found.extend((score, job_id, keys) for job_id, score in entries)
+            found.sort(key=lambda entry: entry[:2], reverse=newest_first)
+            names = [keys.job(job_id.decode()) for _, job_id, keys in found[:limit]]
+            records = self._read_many(names)
+        return [read_view(record) for record in records if record]
 
     def _read_many(self, names: Sequence[str]) -> list[dict[str, str]]:
         pipeline = self._redis.pipeline(transaction=False)

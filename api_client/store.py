@@ -39,12 +39,15 @@ class JobStore(Protocol):
         """Raises ``JobNotFound``."""
 
     def messages(self, job_id: str, start: int = 0) -> list[dict[str, Any]]:
-        """The transcript from index ``start``; empty for a job that has not begun."""
+        """The transcript from index ``start``; empty for a job that is unknown or has not begun."""
 
     def events(
         self, job_id: str, after: str = "0", count: int = 1000, block_s: float = 0.0
     ) -> list[Event]:
-        """Trace records behind the offset ``after``; waits up to ``block_s`` for the first."""
+        """Trace records behind the offset ``after``; waits up to ``block_s`` for the first.
+
+        Empty for an unknown job. Raises ``InvalidInput`` if ``after`` is no offset.
+        """
 
     def signal(self, job_id: str, pause_id: str, signal: Signal, signal_id: str) -> None:
         """Close a pause. Raises ``JobNotFound`` or a ``Conflict``."""
@@ -58,7 +61,7 @@ class JobStore(Protocol):
         """Jobs in one status, by the time they entered it."""
 
     def count(self, status: JobStatus) -> int:
-        """How many jobs are in one status."""
+        """How many jobs are in one status; expired ones may count until the next sweep."""
 
     def agents(self) -> Sequence[AgentInfo]:
         """What workers have announced, by name."""

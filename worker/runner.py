@@ -313,9 +313,7 @@ class _Slice:
         if status is None:
             return Left("fenced")
         if status is not settlement.status:
-            outcome = self._runner.store.read(spec.job_id).outcome
-            assert outcome is not None
-            return Ended(spec, status, outcome)
+            return self._overtaken(status)
         if isinstance(settlement.payload, Outcome):
             return Ended(spec, status, settlement.payload)
         if isinstance(settlement.payload, Pause):
@@ -323,6 +321,12 @@ class _Slice:
         if isinstance(end, Backoff):
             return Deferred(spec, end.seconds, end.text, end.attempt)
         return HandedOver(spec)
+
+    def _overtaken(self, status: JobStatus) -> SliceEnd:
+        """The job was cancelled; or the settlement's reply was lost, and the job has gone on."""
+        spec = self._claim.spec
+        outcome = self._runner.store.read(spec.job_id).outcome
+        return Left("moved_on", status) if outcome is None else Ended(spec, status, outcome)
 
 
 class _StateLost(Exception):

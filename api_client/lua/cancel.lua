@@ -1,7 +1,7 @@
 -- Cancel a job: at once if nobody runs it, else at its runner's next commit.
 --
 -- KEYS  1 record  2 transcript  3 trace  4 due index  5 prefix of the status indexes
--- ARGV  1 job id  2 request (JSON: by, note)  3 outcome (JSON) if it ends at once
+-- ARGV  1 job id  2 request (JSON: by, note)  3 the outcome (JSON) that this gives the job
 -- Returns {"missing"} | {"ended", status} | {"requested"} (a runner holds it) | {"cancelled"}
 local job = redis.call('HMGET', KEYS[1], 'status', 'lease', 'cancel')
 local status = job[1]
@@ -14,18 +14,18 @@ end
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 if not job[3] then
-  redis.call('HSET', KEYS[1], 'cancel', ARGV[2])
+  redis.call('HSET', KEYS[1], 'cancel', ARGV[3])
   redis.call('XADD', KEYS[3], '*', 'e', 'cancel', 'd', ARGV[2])
 end
 if status == 'running' and tonumber(job[2] or 0) > now then
   return {'requested'}
 end
-local ttl = redis.call('HGET', KEYS[1], 'ttl')
 redis.call('HINCRBY', KEYS[1], 'epoch', 1)
-redis.call('HSET', KEYS[1], 'status', 'cancelled', 'since', now, 'outcome', ARGV[3], 'hints', 0)
+redis.call('HSET', KEYS[1], 'status', 'cancelled', 'since', now, 'outcome', job[3] or ARGV[3],
+  'hints', 0)
 redis.call('HDEL', KEYS[1], 'owner', 'nonce', 'lease', 'pause', 'signal', 'due_at')
 redis.call('ZREM', KEYS[5] .. status, ARGV[1])
-redis.call('ZADD', KEYS[5] .. 'cancelled', now + ttl * 1000, ARGV[1])
+redis.call('ZADD', KEYS[5] .. 'cancelled', now, ARGV[1])
 redis.call('ZADD', KEYS[4], now, ARGV[1])
 redis.call('XADD', KEYS[3], '*', 'e', 'cancelled', 'd', '{}')
 return {'cancelled'}

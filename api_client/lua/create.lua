@@ -15,10 +15,17 @@
 --   tries hints                  starts without progress; hints sent by sweeps in a row
 --   run                          the loop's own small state (JSON)
 --   pause signal answered        open pause, the signal not yet consumed, the last one that was
---   due_at cancel outcome published
+--   due_at outcome published
+--   cancel                       the outcome (JSON) that the job is to have by order of a caller
 local stored = redis.call('HGET', KEYS[1], 'spec')
 if stored then
   return {0, stored}
+end
+-- An id whose first job has expired may be used again; the indexes must forget that one.
+if redis.call('ZREM', KEYS[5] .. 'published', ARGV[1]) == 1 then
+  for _, status in ipairs({'succeeded', 'failed', 'cancelled', 'poison'}) do
+    redis.call('ZREM', KEYS[5] .. status, ARGV[1])
+  end
 end
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)

@@ -18,4 +18,5 @@ redis.call('DEL', KEYS[1], KEYS[2], KEYS[3])
 redis.call('ZREM', KEYS[4], ARGV[1])
 redis.call('ZREM', KEYS[5] .. status, ARGV[1])
 redis.call('ZREM', KEYS[5] .. 'poison', ARGV[1])
+redis.call('ZREM', KEYS[5] .. 'published', ARGV[1])
 return {'ok'}

@@ -117,7 +117,11 @@ class CheckpointStore(JobStore, Protocol):
     """The store as workers see it."""
 
     def claim(self, job_id: str, *, owner: str, nonce: str, lease_ms: int, max_tries: int) -> Claim:
-        """Take a job, raising its epoch. A job out of tries becomes a failure to publish."""
+        """Take a job, raising its epoch.
+
+        A job out of tries becomes a failure to publish, one whose cancel is pending becomes
+        cancelled. The same nonce again finds the claim that it made.
+        """
 
     def commit(self, ticket: Ticket, progress: Progress) -> CommitAnswer:
         """Append progress while holding the lease; ``ticket.seq`` is the last commit's plus 1."""
@@ -138,10 +142,21 @@ class CheckpointStore(JobStore, Protocol):
         """The outcome has reached the result backend; the job's keys expire from now on."""
 
     def sweep(self, *, limit: int, grace_ms: int, cap_ms: int) -> list[Hint]:
-        """Find due work and note that it is being hinted."""
+        """Find due work and note that it is being hinted; forget what has expired.
+
+        Args:
+            limit: most jobs to look at, in each partition.
+            grace_ms, cap_ms: a hint's time before the next; it doubles with each, up to the cap.
+        """
 
     def abandon(self, owner_prefix: str, *, keep: str = "", job_id: str = "") -> list[JobSpec]:
-        """End the leases of owners that start with ``owner_prefix`` (but not with ``keep``)."""
+        """End the leases of owners that start with ``owner_prefix`` (but not with ``keep``).
+
+        Args:
+            job_id: only this job's; by default those of all running jobs.
+
+        Returns the jobs that were freed. They are due at once.
+        """
 
     def announce(self, agents: Sequence[AgentInfo]) -> None:
         """Tell callers which agents there are."""

@@ -23,7 +23,7 @@ from api_client.contract import (
     Usage,
 )
 from api_client.errors import JobNotFound
-from api_client.records import dumps
+from api_client.records import check_offset, dumps
 from api_client.redis_store import FIRST_HINT_GRACE_MS
 from api_client.refusals import cancelled_text, not_found, refusal
 from api_client.store import Cancelled, Created
@@ -69,12 +69,17 @@ class _Record:
     messages: list[str] = field(default_factory=list)
     trace: list[Event] = field(default_factory=list)
 
+    def enter(self, status: JobStatus, now: int) -> None:
+        if status is not self.status:
+            self.status, self.since = status, now
+
     def free(self) -> None:
         self.owner = self.nonce = None
         self.lease = 0
 
-    def end(self, status: JobStatus, outcome: Outcome) -> None:
-        self.status, self.outcome = status, outcome
+    def end(self, status: JobStatus, outcome: Outcome, now: int) -> None:
+        self.enter(status, now)
+        self.outcome = outcome
         self.pause = self.signal = self.due_at = None
 
 
@@ -96,14 +101,22 @@ class MemoryStore:
         self._jobs: dict[str, _Record] = {}
         self._agents: dict[str, AgentInfo] = {}
 
-    def _get(self, job_id: str) -> _Record:
+    def _find(self, job_id: str) -> _Record | None:
         job = self._jobs.get(job_id)
         if job is not None and job.expires is not None and job.expires <= self._clock():
             del self._jobs[job_id]
-            job = None
+            return None
+        return job
+
+    def _get(self, job_id: str) -> _Record:
+        job = self._find(job_id)
         if job is None:
             raise not_found(job_id)
         return job
+
+    def _all(self) -> list[_Record]:
+        found = (self._find(job_id) for job_id in list(self._jobs))
+        return [job for job in found if job is not None]
 
     def _note(self, job: _Record, kind: str, data: dict[str, Any]) -> None:
         now = self._clock()
@@ -118,8 +131,8 @@ class MemoryStore:
     def create(self, spec: JobSpec, delay_ms: int = 0) -> Created:
         """See ``JobStore.create``."""
         with self._lock:
-            if spec.job_id in self._jobs:
-                return Created(self._jobs[spec.job_id].spec, new=False)
+            if stored := self._find(spec.job_id):
+                return Created(stored.spec, new=False)
             now = self._clock()
             job = _Record(spec, created=now, since=now, due=now + FIRST_HINT_GRACE_MS)
             if delay_ms:
@@ -159,17 +172,20 @@ class MemoryStore:
     def messages(self, job_id: str, start: int = 0) -> list[dict[str, Any]]:
         """See ``JobStore.messages``."""
         with self._lock:
-            job = self._jobs.get(job_id)
+            job = self._find(job_id)
             return [json.loads(text) for text in job.messages[start:]] if job else []
 
     def events(
         self, job_id: str, after: str = "0", count: int = 1000, block_s: float = 0.0
     ) -> list[Event]:
         """See ``JobStore.events``."""
+        check_offset(after)
+        if count < 1:
+            return []
         deadline = time.monotonic() + block_s
         with self._lock:
             while True:
-                job = self._jobs.get(job_id)
+                job = self._find(job_id)
                 found = [e for e in job.trace if _order(e.id) > _order(after)] if job else []
                 left = deadline - time.monotonic()
                 if found or left <= 0:
@@ -195,7 +211,8 @@ class MemoryStore:
             now = self._clock()
             job.signal, job.answered_id = signal.model_dump_json(), signal_id
             job.answered = AnsweredPause(pause_id=pause_id, by=signal.by, kind=signal.kind, at=now)
-            job.status, job.since, job.hints, job.tries = JobStatus.QUEUED, now, 0, 0
+            job.enter(JobStatus.QUEUED, now)
+            job.hints = job.tries = 0
             job.due = now + FIRST_HINT_GRACE_MS
             self._note(job, "signal", signal.model_dump(mode="json"))
 
@@ -211,9 +228,9 @@ class MemoryStore:
             if job.status is JobStatus.RUNNING and job.lease > now:
                 return Cancelled(JobStatus.RUNNING, pending=True)
             job.epoch += 1
-            job.since, job.due, job.hints = now, now, 0
+            job.due, job.hints = now, 0
             job.free()
-            job.end(JobStatus.CANCELLED, _cancelled(job.cancel))
+            job.end(JobStatus.CANCELLED, _cancelled(job.cancel), now)
             self._note(job, "cancelled", {})
             return Cancelled(JobStatus.CANCELLED, pending=False)
 
@@ -222,14 +239,14 @@ class MemoryStore:
     ) -> list[JobView]:
         """See ``JobStore.list_jobs``."""
         with self._lock:
-            found = [job for job in self._jobs.values() if job.status is status]
+            found = [job for job in self._all() if job.status is status]
             found.sort(key=lambda job: (job.since, job.spec.job_id), reverse=newest_first)
-            return [self._view(job) for job in found[:limit]]
+            return [self._view(job) for job in found[: max(limit, 0)]]
 
     def count(self, status: JobStatus) -> int:
         """See ``JobStore.count``."""
         with self._lock:
-            return sum(job.status is status for job in self._jobs.values())
+            return sum(job.status is status for job in self._all())
 
     def agents(self) -> list[AgentInfo]:
         """See ``JobStore.agents``."""
@@ -278,18 +295,23 @@ class MemoryStore:
         job.epoch += 1
         job.owner, job.nonce, job.lease, job.hints = owner, nonce, now + lease_ms, 0
         job.due = job.lease
-        if job.status.ended:
-            return None
+        if not job.status.ended and job.cancel is not None:
+            job.end(JobStatus.CANCELLED, _cancelled(job.cancel), now)
+            self._note(job, "cancelled", {})
+        elif not job.status.ended:
+            self._start(job, owner, max_tries, now)
+        return None
+
+    def _start(self, job: _Record, owner: str, max_tries: int, now: int) -> None:
         job.tries += 1
         if job.tries > max_tries:
-            job.since = now
             outcome = poison_outcome(max_tries)
-            job.end(JobStatus.FAILED, outcome)
+            job.end(JobStatus.FAILED, outcome, now)
             self._note(job, "failed", outcome.model_dump(mode="json"))
-            return None
-        was, job.status, job.since, job.due_at = job.status, JobStatus.RUNNING, now, None
+            return
+        was, job.due_at = job.status, None
+        job.enter(JobStatus.RUNNING, now)
         self._note(job, "claimed", {"worker": owner, "tries": job.tries, "was": was})
-        return None
 
     def _holds(self, job: _Record | None, ticket: Ticket) -> bool:
         return (
@@ -302,7 +324,7 @@ class MemoryStore:
     def commit(self, ticket: Ticket, progress: Progress) -> CommitAnswer:
         """See ``CheckpointStore.commit``."""
         with self._lock:
-            job = self._jobs.get(ticket.job_id)
+            job = self._find(ticket.job_id)
             if job is None or job.epoch != ticket.epoch or job.status is not JobStatus.RUNNING:
                 return "fenced"
             answer: CommitAnswer = "committed" if job.cancel is None else "cancel"
@@ -325,7 +347,7 @@ class MemoryStore:
     ) -> JobStatus | None:
         """See ``CheckpointStore.settle``."""
         with self._lock:
-            job = self._jobs.get(ticket.job_id)
+            job = self._find(ticket.job_id)
             if job is None or job.epoch != ticket.epoch:
                 return None
             if job.seq == ticket.seq and job.status is not JobStatus.RUNNING:
@@ -347,16 +369,18 @@ class MemoryStore:
                 "cancelled",
                 {},
             )
-        job.status, job.since, job.hints = status, now, 0
+        job.hints = 0
         job.due = now + settlement.delay_ms
         if status.ended:
             job.lease = job.due
         else:
             job.free()
+        if isinstance(payload, Outcome):
+            job.end(status, payload, now)
+        else:
+            job.enter(status, now)
         if isinstance(payload, Pause):
             job.pause, job.due = payload, None
-        elif isinstance(payload, Outcome):
-            job.end(status, payload)
         elif status is JobStatus.WAITING:
             job.due_at = job.due
         self._note(job, kind, data)
@@ -367,7 +391,7 @@ class MemoryStore:
             return [self._renew(job_id, epoch, lease_ms) for job_id, epoch in leases]
 
     def _renew(self, job_id: str, epoch: int, lease_ms: int) -> Renewal:
-        job = self._jobs.get(job_id)
+        job = self._find(job_id)
         if job is None or job.epoch != epoch or job.nonce is None:
             return "lost"
         job.lease = self._clock() + lease_ms
@@ -378,7 +402,7 @@ class MemoryStore:
     def published(self, job_id: str) -> None:
         """See ``CheckpointStore.published``."""
         with self._lock:
-            job = self._jobs.get(job_id)
+            job = self._find(job_id)
             if job is not None and job.status.ended and not job.published:
                 job.published, job.due = True, None
                 job.free()
@@ -388,9 +412,9 @@ class MemoryStore:
         """See ``CheckpointStore.sweep``."""
         with self._lock:
             now = self._clock()
-            due = [job for job in self._jobs.values() if job.due is not None and job.due <= now]
+            due = [job for job in self._all() if job.due is not None and job.due <= now]
             hints: list[Hint] = []
-            for job in sorted(due, key=lambda job: job.due or 0)[:limit]:
+            for job in sorted(due, key=lambda job: (job.due, job.spec.job_id))[:limit]:
                 if job.lease > now:
                     job.due = job.lease
                     continue
@@ -402,14 +426,18 @@ class MemoryStore:
     def abandon(self, owner_prefix: str, *, keep: str = "", job_id: str = "") -> list[JobSpec]:
         """See ``CheckpointStore.abandon``."""
         with self._lock:
-            ids = [job_id] if job_id else list(self._jobs)
+            if job_id:
+                one = self._find(job_id)
+                looked_at = [one] if one is not None else []
+            else:
+                looked_at = [job for job in self._all() if job.status is JobStatus.RUNNING]
             freed = []
-            for job in (self._jobs[i] for i in ids if i in self._jobs):
-                running = bool(job_id) or job.status is JobStatus.RUNNING
+            for job in looked_at:
                 owner = job.owner or ""
                 dead = owner.startswith(owner_prefix) and not (keep and owner.startswith(keep))
-                if running and owner and dead:
-                    job.lease, job.due = 0, self._clock()
+                if owner and dead:
+                    job.free()
+                    job.due = self._clock()
                     freed.append(job.spec)
             return freed
 

@@ -9,6 +9,7 @@ from typing import Any
 from api_client.connection import translated
 from api_client.contract import (
     DEFAULT_RETENTION_S,
+    JOB_ID_PATTERN,
     SIGNAL,
     AgentInfo,
     JobSpec,
@@ -47,6 +48,8 @@ class RedisCheckpointStore(RedisJobStore):
 
     def claim(self, job_id: str, *, owner: str, nonce: str, lease_ms: int, max_tries: int) -> Claim:
         """See ``CheckpointStore.claim``."""
+        if not JOB_ID_PATTERN.fullmatch(job_id):
+            return NotClaimed("missing")
         poison = poison_outcome(max_tries).model_dump_json()
         args: list[Argument] = [job_id, owner, nonce, lease_ms, max_tries, poison]
         reply = self._call("claim", self._keys(job_id).of_transition(job_id), args)
@@ -101,15 +104,15 @@ class RedisCheckpointStore(RedisJobStore):
 
     def renew(self, leases: Sequence[tuple[str, int]], lease_ms: int) -> list[Renewal]:
         """See ``CheckpointStore.renew``; one round trip a partition."""
-        answers: dict[str, Renewal] = {}
+        answers: dict[tuple[str, int], Renewal] = {}
         for keys in self._partitions:
             mine = [(job_id, epoch) for job_id, epoch in leases if self._keys(job_id) is keys]
             if mine:
                 names = [keys.due, *(keys.job(job_id) for job_id, _ in mine)]
                 flat = [item for pair in mine for item in pair]
                 reply = self._call("renew", names, [lease_ms, *flat])
-                answers.update({mine[i][0]: _RENEWALS[code] for i, code in enumerate(reply)})
-        return [answers[job_id] for job_id, _ in leases]
+                answers.update({mine[i]: _RENEWALS[code] for i, code in enumerate(reply)})
+        return [answers[lease] for lease in leases]
 
     def published(self, job_id: str) -> None:
         """See ``CheckpointStore.published``."""

@@ -1,4 +1,5 @@
--- End the leases of a dead process, so that its jobs need not wait for their expiry.
+-- End the leases of a dead process, so that its jobs need not wait for their expiry. What is left
+-- of it cannot renew them.
 --
 -- KEYS  1 due index  2 prefix of the records ("…job:")  3 index of the running jobs
 -- ARGV  1 owners that start with this are dead  2 except those that start with this, or ""
@@ -16,7 +17,7 @@ for _, id in ipairs(ids) do
   local job = redis.call('HMGET', key, 'owner', 'spec')
   local owner = job[1]
   if owner and starts(owner, ARGV[1]) and (ARGV[2] == '' or not starts(owner, ARGV[2])) then
-    redis.call('HSET', key, 'lease', 0)
+    redis.call('HDEL', key, 'owner', 'nonce', 'lease')
     redis.call('ZADD', KEYS[1], now, id)
     freed[#freed + 1] = id
     freed[#freed + 1] = job[2]

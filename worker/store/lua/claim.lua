@@ -5,9 +5,10 @@
 --       5 starts without progress after which the job is poison  6 its outcome then (JSON)
 -- Returns {"missing"} | {"ended"} | {"paused"} | {"not_due", due} | {"busy", owner}
 --       | {"run", record (flat list), messages} | {"publish", record (flat list), {}}
+-- A job that a caller has cancelled ends here; it must not run on until its next commit.
 -- A claim whose reply was lost may be sent again with its nonce: it finds itself the owner.
 local job = redis.call('HMGET', KEYS[1], 'status', 'lease', 'nonce', 'owner', 'published',
-  'tries', 'due_at', 'ttl')
+  'due_at', 'cancel')
 local status = job[1]
 if not status then
   return {'missing'}
@@ -22,37 +23,50 @@ end
 local mine = job[3] == ARGV[3]
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
+
+local function enter(new)
+  redis.call('HSET', KEYS[1], 'status', new, 'since', now)
+  redis.call('ZREM', KEYS[5] .. status, ARGV[1])
+  redis.call('ZADD', KEYS[5] .. new, now, ARGV[1])
+end
+
+local function finish(new, outcome, data)
+  enter(new)
+  redis.call('HSET', KEYS[1], 'outcome', outcome)
+  redis.call('HDEL', KEYS[1], 'pause', 'signal', 'due_at')
+  redis.call('XADD', KEYS[3], '*', 'e', new, 'd', data)
+  ended = true
+end
+
+local function start()
+  local tries = redis.call('HINCRBY', KEYS[1], 'tries', 1)
+  if tries > tonumber(ARGV[5]) then
+    redis.call('ZADD', KEYS[5] .. 'poison', now, ARGV[1])
+    return finish('failed', ARGV[6], ARGV[6])
+  end
+  if status ~= 'running' then
+    enter('running')
+  end
+  redis.call('HDEL', KEYS[1], 'due_at')
+  redis.call('XADD', KEYS[3], '*', 'e', 'claimed', 'd',
+    cjson.encode({worker = ARGV[2], tries = tries, was = status}))
+end
+
 if not mine then
   if tonumber(job[2] or 0) > now then
     return {'busy', job[4]}
   end
-  if status == 'waiting' and tonumber(job[7] or 0) > now then
-    return {'not_due', job[7]}
+  if status == 'waiting' and tonumber(job[6] or 0) > now then
+    return {'not_due', job[6]}
   end
   redis.call('HINCRBY', KEYS[1], 'epoch', 1)
   redis.call('HSET', KEYS[1], 'owner', ARGV[2], 'nonce', ARGV[3], 'lease', now + ARGV[4],
     'hints', 0)
   redis.call('ZADD', KEYS[4], now + ARGV[4], ARGV[1])
-  if not ended then
-    local tries = redis.call('HINCRBY', KEYS[1], 'tries', 1)
-    if tries > tonumber(ARGV[5]) then
-      redis.call('HSET', KEYS[1], 'status', 'failed', 'since', now, 'outcome', ARGV[6])
-      redis.call('HDEL', KEYS[1], 'pause', 'signal', 'due_at')
-      redis.call('ZREM', KEYS[5] .. status, ARGV[1])
-      redis.call('ZADD', KEYS[5] .. 'failed', now + job[8] * 1000, ARGV[1])
-      redis.call('ZADD', KEYS[5] .. 'poison', now + job[8] * 1000, ARGV[1])
-      redis.call('XADD', KEYS[3], '*', 'e', 'failed', 'd', ARGV[6])
-      ended = true
-    else
-      redis.call('HSET', KEYS[1], 'status', 'running', 'since', now)
-      redis.call('HDEL', KEYS[1], 'due_at')
-      if status ~= 'running' then
-        redis.call('ZREM', KEYS[5] .. status, ARGV[1])
-        redis.call('ZADD', KEYS[5] .. 'running', now, ARGV[1])
-      end
-      redis.call('XADD', KEYS[3], '*', 'e', 'claimed', 'd',
-        cjson.encode({worker = ARGV[2], tries = tries, was = status}))
-    end
+  if not ended and job[7] then
+    finish('cancelled', job[7], '{}')
+  elseif not ended then
+    start()
   end
 end
 if ended then

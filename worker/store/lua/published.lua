@@ -16,7 +16,7 @@ local now = time[1] * 1000 + math.floor(time[2] / 1000)
 redis.call('HSET', KEYS[1], 'published', 1)
 redis.call('HDEL', KEYS[1], 'owner', 'nonce', 'lease')
 redis.call('ZREM', KEYS[4], ARGV[1])
-redis.call('ZADD', KEYS[5] .. status, now + job[2] * 1000, ARGV[1])
+redis.call('ZADD', KEYS[5] .. 'published', now + job[2] * 1000, ARGV[1])
 for i = 1, 3 do
   redis.call('EXPIRE', KEYS[i], job[2])
 end

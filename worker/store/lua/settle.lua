@@ -9,7 +9,7 @@
 --       11… new messages (JSON each)
 -- Returns {"fenced"} or {status the job now has}: "cancelled" if a cancel was wanted, which
 -- wins over every other end. The same commit sent again is recognised by its number.
-local job = redis.call('HMGET', KEYS[1], 'epoch', 'seq', 'status', 'cancel', 'ttl')
+local job = redis.call('HMGET', KEYS[1], 'epoch', 'seq', 'status', 'cancel')
 if job[1] ~= ARGV[2] then
   return {'fenced'}
 end
@@ -23,12 +23,7 @@ local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local status, payload, kind, data = ARGV[5], ARGV[6], ARGV[8], ARGV[9]
 if job[4] then
-  local cancel = cjson.decode(job[4])
-  local text = 'cancelled'
-  if cancel.by ~= '' then text = text .. ' by ' .. cancel.by end
-  if cancel.note ~= '' then text = text .. ': ' .. cancel.note end
-  status, kind, data = 'cancelled', 'cancelled', '{}'
-  payload = cjson.encode({ok = false, reason = 'cancelled', text = text})
+  status, payload, kind, data = 'cancelled', job[4], 'cancelled', '{}'
 end
 for i = 11, #ARGV do
   redis.call('RPUSH', KEYS[2], ARGV[i])
@@ -39,13 +34,12 @@ if ARGV[10] == '1' then
   redis.call('HDEL', KEYS[1], 'signal', 'pause')
 end
 redis.call('ZREM', KEYS[5] .. 'running', ARGV[1])
-local score, due = now, now + ARGV[7]
+local due = now + ARGV[7]
 local ended = status == 'succeeded' or status == 'failed' or status == 'cancelled'
 if ended then
   -- the runner publishes next: nobody else may, until it has had the time to
   redis.call('HSET', KEYS[1], 'lease', due, 'outcome', payload)
   redis.call('HDEL', KEYS[1], 'pause', 'signal')
-  score = now + job[5] * 1000
 else
   redis.call('HDEL', KEYS[1], 'owner', 'nonce', 'lease')
 end
@@ -54,7 +48,7 @@ if status == 'paused' then
 elseif status == 'waiting' then
   redis.call('HSET', KEYS[1], 'due_at', due)
 end
-redis.call('ZADD', KEYS[5] .. status, score, ARGV[1])
+redis.call('ZADD', KEYS[5] .. status, now, ARGV[1])
 if status == 'paused' then
   redis.call('ZREM', KEYS[4], ARGV[1])
 else

@@ -1,4 +1,5 @@
 -- Find work that is due and note that it has been hinted. Executes nothing.
+-- Also takes jobs whose keys have expired out of the indexes.
 --
 -- KEYS  1 due index  2 prefix of the records ("…job:")  3 prefix of the status indexes
 -- ARGV  1 most jobs to look at  2 time (ms) to give a hint before the next one; doubles with each
@@ -26,7 +27,10 @@ for _, id in ipairs(redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now, 'LIMIT', 0
     found[#found + 1] = job[3]
   end
 end
-for _, status in ipairs({'succeeded', 'failed', 'cancelled', 'poison'}) do
-  redis.call('ZREMRANGEBYSCORE', KEYS[3] .. status, '-inf', now)
+local published = KEYS[3] .. 'published'
+for _, id in ipairs(redis.call('ZRANGEBYSCORE', published, '-inf', now, 'LIMIT', 0, 2000)) do
+  for _, name in ipairs({'succeeded', 'failed', 'cancelled', 'poison', 'published'}) do
+    redis.call('ZREM', KEYS[3] .. name, id)
+  end
 end
 return found

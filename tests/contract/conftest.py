@@ -1,0 +1,28 @@
+"""Every test here runs on every store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.contract.worlds import MemoryWorld, RedisWorld, World
+from worker.store.base import CheckpointStore
+
+
+@pytest.fixture(params=["memory", "redis", "redis-in-4-partitions"])
+def world(request: pytest.FixtureRequest) -> Iterator[World]:
+    """A store that is empty, and its clock."""
+    if request.param == "memory":
+        yield MemoryWorld()
+        return
+    url = request.getfixturevalue("redis_url")
+    redis_world = RedisWorld(url, partitions=1 if request.param == "redis" else 4)
+    yield redis_world
+    redis_world.close()
+
+
+@pytest.fixture
+def store(world: World) -> CheckpointStore:
+    """The store of the world."""
+    return world.store

@@ -1,0 +1,163 @@
+"""The stores under test, each in a world whose clock the test moves.
+
+Memory is given its clock. Redis has its own, which nobody can set: there, moving time on by a
+minute means to put everything that is stored a minute further into the past.
+"""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from typing import Any
+
+import redis
+
+from api_client.contract import JobStatus
+from api_client.keys import Keys, partition_of
+from worker.store.base import CheckpointStore
+from worker.store.memory import MemoryStore
+from worker.store.redis import RedisCheckpointStore
+
+SECOND = 1000
+MINUTE = 60 * SECOND
+
+_SHIFT = """
+local by = tonumber(ARGV[1])
+for _, key in ipairs(redis.call('KEYS', '{sk:*')) do
+  local left = redis.call('PTTL', key)
+  if left > by then
+    redis.call('PEXPIRE', key, left - by)
+  elseif left >= 0 then
+    redis.call('DEL', key)
+  end
+  local kind = redis.call('TYPE', key).ok
+  if kind == 'zset' then
+    for _, member in ipairs(redis.call('ZRANGE', key, 0, -1)) do
+      redis.call('ZINCRBY', key, -by, member)
+    end
+  elseif kind == 'hash' then
+    for _, name in ipairs({'lease', 'due_at', 'since', 'created'}) do
+      if redis.call('HEXISTS', key, name) == 1 then
+        redis.call('HINCRBY', key, name, -by)
+      end
+    end
+  end
+end
+"""
+
+
+class World(ABC):
+    """A store, its clock, and a look behind its curtain."""
+
+    name: str
+    store: CheckpointStore
+    partitions: int = 1
+
+    @abstractmethod
+    def advance(self, ms: int) -> None:
+        """Let time pass."""
+
+    @abstractmethod
+    def raw(self, job_id: str) -> Any:
+        """Everything that is stored of a job, in a form that compares."""
+
+    @abstractmethod
+    def due_in(self, job_id: str) -> int | None:
+        """Milliseconds until a sweep must look at a job; None if it stands in no index for that."""
+
+    @abstractmethod
+    def lease_left(self, job_id: str) -> int:
+        """Milliseconds of a job's lease, 0 or less if nobody holds it."""
+
+    @abstractmethod
+    def left_behind(self) -> list[str]:
+        """Names of what is still stored, agents aside."""
+
+
+class MemoryWorld(World):
+    """The store in memory."""
+
+    name = "memory"
+
+    def __init__(self) -> None:
+        self.now = 1_700_000_000_000
+        self.memory = MemoryStore(clock=lambda: self.now)
+        self.store = self.memory
+
+    def advance(self, ms: int) -> None:
+        """See ``World.advance``."""
+        self.now += ms
+
+    def raw(self, job_id: str) -> Any:
+        """See ``World.raw``."""
+        return repr(self.memory._jobs.get(job_id))
+
+    def due_in(self, job_id: str) -> int | None:
+        """See ``World.due_in``."""
+        job = self.memory._jobs.get(job_id)
+        return None if job is None or job.due is None else job.due - self.now
+
+    def lease_left(self, job_id: str) -> int:
+        """See ``World.lease_left``."""
+        job = self.memory._jobs.get(job_id)
+        return 0 if job is None else job.lease - self.now
+
+    def left_behind(self) -> list[str]:
+        """See ``World.left_behind``."""
+        return [job.spec.job_id for job in self.memory._all()]
+
+
+class RedisWorld(World):
+    """The store on a real server."""
+
+    def __init__(self, url: str, partitions: int = 1) -> None:
+        self.name = f"redis-{partitions}"
+        self.partitions = partitions
+        self.client: Any = redis.Redis.from_url(url, protocol=2)
+        self.store = RedisCheckpointStore(self.client, partitions=partitions)
+
+    def _keys(self, job_id: str) -> Keys:
+        return Keys(partition_of(job_id, self.partitions))
+
+    def _now(self) -> int:
+        seconds, micros = self.client.time()
+        return int(seconds * 1000 + micros // 1000)
+
+    def advance(self, ms: int) -> None:
+        """See ``World.advance``."""
+        self.client.eval(_SHIFT, 0, ms)
+
+    def raw(self, job_id: str) -> Any:
+        """See ``World.raw``."""
+        keys = self._keys(job_id)
+        pipeline = self.client.pipeline(transaction=True)
+        pipeline.hgetall(keys.job(job_id))
+        pipeline.lrange(keys.messages(job_id), 0, -1)
+        pipeline.xrange(keys.trace(job_id))
+        pipeline.zscore(keys.due, job_id)
+        for name in (*JobStatus, "poison", "published"):
+            pipeline.zscore(keys.index_prefix + name, job_id)
+        return pipeline.execute()
+
+    def due_in(self, job_id: str) -> int | None:
+        """See ``World.due_in``."""
+        score = self.client.zscore(self._keys(job_id).due, job_id)
+        return None if score is None else int(score) - self._now()
+
+    def lease_left(self, job_id: str) -> int:
+        """See ``World.lease_left``."""
+        lease = self.client.hget(self._keys(job_id).job(job_id), "lease")
+        return 0 if lease is None else int(lease) - self._now()
+
+    def left_behind(self) -> list[str]:
+        """See ``World.left_behind``."""
+        return sorted(key.decode() for key in self.client.scan_iter("{sk:*"))
+
+    def close(self) -> None:
+        """Give the connections back."""
+        self.client.close()
+
+
+def run_json(steps: int, **more: Any) -> str:
+    """A run state, as far as the store reads it."""
+    return json.dumps({"v": 1, "steps": steps, **more})
