@@ -280,12 +280,17 @@ def _standing(view: JobView) -> str:
 
 
 def _producer_app(broker_url: str) -> Celery:
+    """An app that only sends; a broker that is away must not hold the caller up for long."""
     from celery import Celery
 
-    app = Celery("stepkeeper-client", broker=broker_url, set_as_current=False)
+    from api_client.celery_urls import for_celery
+
+    broker = for_celery(broker_url)
+    sockets = {"socket_timeout": 2, "socket_connect_timeout": 2} if broker.is_redis else {}
+    app = Celery("stepkeeper-client", broker=broker.url, set_as_current=False)
     app.conf.update(
-        broker_connection_timeout=3,
-        broker_transport_options={"socket_timeout": 5, "socket_connect_timeout": 3},
+        broker_connection_timeout=2,
+        broker_transport_options=broker.options | sockets,
         task_publish_retry_policy={"max_retries": 1, "interval_start": 0.1},
     )
     return app

@@ -1,14 +1,16 @@
 """Opening Redis: one place that knows URLs, time-outs and which errors mean "not now".
 
 Takes ``redis://``, ``rediss://`` and ``unix://`` URLs as redis-py defines them, and
-``sentinel://host:port,host:port/DB?master=NAME`` for a primary found through Redis Sentinel.
+``sentinel://USER:PASSWORD@host:port,host:port/DB?master=NAME`` for a primary found through Redis
+Sentinel (``sentinel_username`` and ``sentinel_password`` in the query, if the sentinels ask).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Self
 from urllib.parse import parse_qs, unquote, urlsplit
 
 import redis
@@ -25,6 +27,8 @@ Client = Any
 """A redis-py client; its replies are typed as unions of every protocol, which helps nobody."""
 
 DEFAULT_URL = "redis://127.0.0.1:6379/0"
+SENTINEL_PORT = 26379
+SENTINEL_TIMEOUT_S = 1.0
 
 _SCHEMES = ("redis", "rediss", "unix", "sentinel")
 _NOT_NOW = (
@@ -47,6 +51,10 @@ _NOT_NOW = (
 def connect(url: str, *, timeout_s: float = 5.0, max_connections: int = 64) -> Client:
     """A client for ``url``; opens no connection yet.
 
+    Each call comes back within ``timeout_s``, or twice that where an idle connection is checked
+    first: a refused or broken connection is tried again at once, but a silent server is not asked
+    a second time. Whoever can wait for longer does it outside.
+
     Args:
         url: see the module's first lines.
         timeout_s: bound on connecting and on each reply, in seconds.
@@ -61,7 +69,7 @@ def connect(url: str, *, timeout_s: float = 5.0, max_connections: int = 64) -> C
         "socket_connect_timeout": min(timeout_s, 3.0),
         "socket_keepalive": True,
         "health_check_interval": 30,
-        "retry": Retry(ExponentialBackoff(cap=0.5, base=0.05), 2),
+        "retry": Retry(ExponentialBackoff(cap=0.5, base=0.05), 2, (RedisConnectionError,)),
     }
     scheme = urlsplit(url).scheme
     if scheme not in _SCHEMES:
@@ -80,25 +88,69 @@ def connect(url: str, *, timeout_s: float = 5.0, max_connections: int = 64) -> C
 
 
 def _sentinel(url: str, options: dict[str, Any], max_connections: int) -> Client:
-    parts = urlsplit(url)
-    name = parse_qs(parts.query).get("master", ["mymaster"])[0]
-    hosts = [_host_and_port(item) for item in parts.netloc.rpartition("@")[2].split(",")]
-    credentials = parts.netloc.rpartition("@")[0].partition(":")
+    place = SentinelUrl.parse(url)
     sentinel: Any = Sentinel(  # type: ignore[no-untyped-call]
-        hosts, sentinel_kwargs={"socket_timeout": 1.0}, **options
+        place.hosts, sentinel_kwargs=place.sentinel_options, **options
     )
     return sentinel.master_for(
-        name,
-        db=int(parts.path.strip("/") or 0),
-        username=unquote(credentials[0]) or None,
-        password=unquote(credentials[2]) or None,
+        place.master,
+        db=place.db,
+        username=place.username,
+        password=place.password,
         max_connections=max_connections,
     )
 
 
+@dataclass(frozen=True, slots=True)
+class SentinelUrl:
+    """What a ``sentinel://`` URL says.
+
+    Attributes:
+        hosts: of the sentinels, with their ports.
+        master: the name under which they watch the primary.
+        db, username, password: of the primary.
+        sentinel_options: redis-py's options for the connections to the sentinels themselves.
+    """
+
+    hosts: tuple[tuple[str, int], ...]
+    master: str
+    db: int
+    username: str | None
+    password: str | None
+    sentinel_options: dict[str, Any]
+
+    @classmethod
+    def parse(cls, url: str) -> Self:
+        """Read a URL of the form in the module's first lines.
+
+        Raises:
+            ValueError: a port or the database is no number, or no host is named.
+        """
+        parts = urlsplit(url)
+        query = {name: values[-1] for name, values in parse_qs(parts.query).items()}
+        user, _, password = parts.netloc.rpartition("@")[0].partition(":")
+        options: dict[str, Any] = {
+            "socket_timeout": SENTINEL_TIMEOUT_S,
+            "socket_connect_timeout": SENTINEL_TIMEOUT_S,
+        }
+        for name in ("username", "password"):
+            if f"sentinel_{name}" in query:
+                options[name] = query[f"sentinel_{name}"]
+        return cls(
+            hosts=tuple(map(_host_and_port, parts.netloc.rpartition("@")[2].split(","))),
+            master=query.get("master", "mymaster"),
+            db=int(parts.path.strip("/") or 0),
+            username=unquote(user) or None,
+            password=unquote(password) or None,
+            sentinel_options=options,
+        )
+
+
 def _host_and_port(item: str) -> tuple[str, int]:
-    host, _, port = item.rpartition(":")
-    return (host or item, int(port) if host else 26379)
+    place = urlsplit(f"//{item}")
+    if not place.hostname:
+        raise ValueError(f"{item!r} names no host; write sentinel://host:port,host:port/0?master=…")
+    return place.hostname, place.port or SENTINEL_PORT
 
 
 def describe(url: str) -> str:

@@ -27,6 +27,7 @@ DEFAULT_RETENTION_S = 30 * 24 * 3600
 MAX_INPUT_CHARACTERS = 1_000_000
 MAX_SIGNAL_CHARACTERS = 200_000
 
+_SUB_JOB_NAMESPACE = uuid.UUID("0b0e3d53-1df2-5d1c-8f0b-6a6c7a1f6f0e")
 _IDEMPOTENCY_NAMESPACE = uuid.UUID("6f2f6c5e-4c43-5a61-9e0b-6f7a0d2b9a57")
 
 
@@ -42,6 +43,14 @@ def job_id_for_key(tenant: str, idempotency_key: str) -> str:
     job, so the store needs no second index to find it, and tenants never meet.
     """
     return str(uuid.uuid5(_IDEMPOTENCY_NAMESPACE, f"{len(tenant)}:{tenant}:{idempotency_key}"))
+
+
+def sub_job_id(parent: str, call_id: str) -> str:
+    """The id of the job that a call of another agent starts: always the same, so it starts once.
+
+    A name-based UUID (RFC 9562, version 5) over the parent's id and the call's.
+    """
+    return str(uuid.uuid5(_SUB_JOB_NAMESPACE, f"{len(parent)}:{parent}:{call_id}"))
 
 
 class JobStatus(StrEnum):
@@ -80,6 +89,10 @@ class JobSpec(Contract):
     tenant: str = ""
     labels: tuple[str, ...] = ()
     retention_s: int = Field(default=DEFAULT_RETENTION_S, ge=1)
+    parent: str = ""
+    """The job that started this one as a sub-job."""
+    caps: dict[str, float] = Field(default_factory=dict)
+    """What it may spend at most, by budget, whatever its agent allows."""
     message: dict[str, JsonValue] = Field(default_factory=dict)
     """Celery options of the first message (links, chain, chord, queue …), used for each hint."""
 
@@ -277,6 +290,7 @@ class JobView(Contract):
     active_ms: int = 0
     worker: str | None = None
     due: int | None = None
+    children: tuple[str, ...] = ()
     pause: Pause | None = None
     answered: AnsweredPause | None = None
     outcome: Outcome | None = None

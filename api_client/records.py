@@ -62,6 +62,7 @@ def read_view(record: Mapping[str, str]) -> JobView:
         usage=Usage.model_validate(run.get("usage", {})),
         active_ms=run.get("active_ms", 0),
         worker=record.get("owner"),
+        children=tuple(run.get("children", ())),
         due=int(record["due_at"]) if "due_at" in record else None,
         pause=Pause.model_validate(pause) if record["status"] == JobStatus.PAUSED else None,
         answered=_parsed(AnsweredPause, record.get("answered")),

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from worker.inline import run_inline
     from worker.installing import install
     from worker.models import FunctionModel, OpenAIModel, ScriptedModel
-    from worker.tools import Tool, hand_to_human, tool
+    from worker.tools import Tool, agent_tool, hand_to_human, tool
 
 _HOMES = {
     "ActionContext": "worker.context",
@@ -30,6 +30,7 @@ _HOMES = {
     "Tool": "worker.tools",
     "ToolFailed": "worker.errors",
     "ToolRetry": "worker.errors",
+    "agent_tool": "worker.tools",
     "hand_to_human": "worker.tools",
     "install": "worker.installing",
     "run_inline": "worker.inline",
@@ -47,6 +48,7 @@ __all__ = [
     "Tool",
     "ToolFailed",
     "ToolRetry",
+    "agent_tool",
     "hand_to_human",
     "install",
     "run_inline",

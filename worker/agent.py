@@ -192,3 +192,8 @@ def _tool_name(item: str | Callable[..., Any] | Tool) -> str:
     if isinstance(item, str):
         return item
     return item.name if isinstance(item, Tool) else item.__name__
+
+
+def by_name(agents: Iterable[Agent]) -> dict[str, Agent]:
+    """Agents by their names."""
+    return {agent.name: agent for agent in agents}

@@ -23,7 +23,8 @@ def ask(agent: Agent, job: Job) -> Part:
     messages = shown(
         job.transcript.request(), room, agent.count_tokens, agent.texts, _summary(job.state)
     )
-    if spent := budget.before_model_call(job.state, agent.limits, _reserve(agent, job, room)):
+    limits = job.limits(agent.limits)
+    if spent := budget.before_model_call(job.state, limits, _reserve(agent, job, room)):
         return limit(agent, job, spent)
     request = ModelRequest(
         messages=messages,
@@ -43,7 +44,7 @@ def _room(agent: Agent, state: RunState) -> int | None:
 
 def _reserve(agent: Agent, job: Job, room: int | None) -> int:
     """Estimated input tokens of the next call; counted only where a budget asks for them."""
-    if agent.max_tokens is None:
+    if job.limits(agent.limits).tokens is None:
         return 0
     whole = job.prompt_tokens(agent.count_tokens)
     return whole if room is None else min(whole, room)

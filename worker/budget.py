@@ -6,6 +6,7 @@ A budget's limit is the agent's own plus what people have granted. Names: ``step
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from worker.state import RunState, Tokens
@@ -70,6 +71,53 @@ def before_tool_call(
     """The first budget that another call of ``tool`` would break."""
     done = state.calls.get(tool, 0)
     return _over(state, f"calls:{tool}", done + 1, max_calls, done) or _time_and_money(
+        state, limits
+    )
+
+
+SHARED = ("tokens", "cost", "active_s")
+"""Budgets that a job shares with its sub-jobs; each counts its own steps."""
+
+
+def capped(limits: Limits, caps: Mapping[str, float]) -> Limits:
+    """An agent's limits for a job that may spend at most ``caps``."""
+    merged = {name: _least(getattr(limits, name), caps.get(name)) for name in SHARED}
+    tokens = merged["tokens"]
+    return Limits(
+        steps=limits.steps,
+        tokens=None if tokens is None else int(tokens),
+        cost=merged["cost"],
+        active_s=merged["active_s"],
+    )
+
+
+def _least(one: float | None, other: float | None) -> float | None:
+    given = [value for value in (one, other) if value is not None]
+    return min(given, default=None)
+
+
+def _spent(state: RunState) -> dict[str, float]:
+    return {
+        "tokens": state.usage.total,
+        "cost": state.usage.cost_micros / 1e6,
+        "active_s": state.active_ms / 1000,
+    }
+
+
+def shares(state: RunState, limits: Limits, count: int) -> dict[str, float]:
+    """What each of ``count`` sub-jobs that start now may spend, by budget."""
+    spent = _spent(state)
+    left = {
+        name: limit + state.granted.get(name, 0) - spent[name]
+        for name in SHARED
+        if (limit := getattr(limits, name)) is not None
+    }
+    return {name: value / max(1, count) for name, value in left.items()}
+
+
+def before_sub_jobs(state: RunState, limits: Limits) -> Spent | None:
+    """The first shared budget of which nothing is left for a sub-job."""
+    return _reached(state, "tokens", state.usage.total, limits.tokens) or _time_and_money(
         state, limits
     )
 

@@ -3,11 +3,11 @@
 One at a time, in the model's order:
 
 1. A call that cannot be run (unknown tool, malformed or invalid arguments) gets an error.
-2. ``hand_to_human`` and calls that need approval wait until their siblings are answered; then the
-   job pauses for the first of them.
+2. Calls of other agents start together and are waited for, when their siblings are answered.
+   Last come ``hand_to_human`` and calls that need approval: the job pauses for the first of them.
 3. ``terminate``, or a terminal tool that succeeds, ends the job; the calls behind it are not run
-   and are answered with "skipped". Beside a call that waits for a person, ``terminate`` is
-   refused: the model has not read the person's answer yet.
+   and are answered with "skipped". Beside a call that comes last, ``terminate`` is refused: the
+   model has not read that answer yet.
 4. Neighbouring calls of ``safe`` tools run side by side if the agent says so; their observations
    are still committed one by one, in order.
 """
@@ -22,6 +22,7 @@ from api_client.contract import PauseKind, ProposedAction
 from worker import budget
 from worker.agent import Agent
 from worker.context import CallInfo
+from worker.delegation import answer_by_sub_jobs
 from worker.effects import CallTool, CallTools, End, Part, ToolAnswer
 from worker.errors import ArgumentError, PauseRequested
 from worker.job import Job
@@ -41,14 +42,17 @@ def answer_calls(agent: Agent, job: Job) -> Part:
         end = yield from _answer(agent, job, call)
         if end is not None:
             return end
+    end = yield from answer_by_sub_jobs(agent, job)
+    if end is not None:
+        return end
     for call in job.transcript.pending:
         return _hand_over(agent, job, call)
     return _give_up(job) if job.state.bad_turns >= agent.max_bad_turns else None
 
 
-def _needs_person(job: Job, call: Mapping[str, Any], tool: Tool, arguments: Arguments) -> bool:
-    """Whether a person decides about this call: a question, or an action to approve."""
-    if tool.role == "human":
+def _comes_last(job: Job, call: Mapping[str, Any], tool: Tool, arguments: Arguments) -> bool:
+    """Whether a call is answered after its siblings: by another agent, or by a person."""
+    if tool.role in ("human", "agent"):
         return True
     return call["id"] not in job.state.approved and tool.needs_approval(arguments)
 
@@ -83,7 +87,7 @@ def _answer(agent: Agent, job: Job, call: Mapping[str, Any]) -> Part:
     except ArgumentError as error:
         return (yield from _observe(job, call_id, Observation(error.text, error=True)))
     job.state.bad_turns = 0
-    if _needs_person(job, call, tool, arguments):
+    if _comes_last(job, call, tool, arguments):
         return None
     if tool.role == "terminate":
         return (yield from _terminate(agent, job, call_id, tool, arguments))
@@ -99,7 +103,7 @@ def _terminate(agent: Agent, job: Job, call_id: str, tool: Tool, arguments: Argu
 
 
 def _waits(agent: Agent, job: Job, call: Mapping[str, Any]) -> bool:
-    """Whether an open call will be answered by a person."""
+    """Whether an open call will be answered after its siblings."""
     tool = agent.toolbox.get(call["function"]["name"])
     if tool is None or call["id"] in job.state.problems:
         return False
@@ -107,7 +111,7 @@ def _waits(agent: Agent, job: Job, call: Mapping[str, Any]) -> bool:
         arguments = tool.parse(call["function"]["arguments"], agent.texts)
     except ArgumentError:
         return False
-    return _needs_person(job, call, tool, arguments)
+    return _comes_last(job, call, tool, arguments)
 
 
 def _end_with(agent: Agent, job: Job, value: Any) -> End:
@@ -129,7 +133,9 @@ def _act(agent: Agent, job: Job, call: Mapping[str, Any], tool: Tool, arguments:
         job.state.repeats, action, agent.max_repeats
     ):
         return _repeated(agent, job, call, arguments)
-    if spent := budget.before_tool_call(job.state, agent.limits, tool.name, tool.max_calls):
+    if spent := budget.before_tool_call(
+        job.state, job.limits(agent.limits), tool.name, tool.max_calls
+    ):
         return limit(agent, job, spent)
     if tool.effects == "once":
         job.state.started = call["id"]
@@ -199,7 +205,7 @@ def _ready(agent: Agent, job: Job, call: Mapping[str, Any]) -> CallTool | None:
     except ArgumentError:
         return None
     repeated = is_repeated(job.state.repeats, action_of(tool, arguments), agent.max_repeats)
-    over = budget.before_tool_call(job.state, agent.limits, tool.name, tool.max_calls)
+    over = budget.before_tool_call(job.state, job.limits(agent.limits), tool.name, tool.max_calls)
     if repeated or over or tool.needs_approval(arguments) or tool.name in agent.terminal_names:
         return None
     return CallTool(tool, arguments, _info(job, call["id"]))

@@ -39,6 +39,22 @@ def unique(agents: Iterable[Agent]) -> list[Agent]:
     return list(found.values())
 
 
+def with_delegates(agents: Iterable[Agent]) -> list[Agent]:
+    """The agents and, however deep, those that they call as tools; each once.
+
+    Raises:
+        AgentDefinitionError: two different agents have one name.
+    """
+    found: list[Agent] = []
+    waiting = list(agents)
+    while waiting:
+        agent = waiting.pop(0)
+        if agent not in found:
+            found.append(agent)
+            waiting.extend(tool.delegate for tool in agent.toolbox if tool.delegate is not None)
+    return unique(found)
+
+
 def _load(path: str) -> list[Agent]:
     name, _, attribute = path.partition(":")
     try:

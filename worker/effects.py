@@ -10,11 +10,12 @@ from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Any
 
-from api_client.contract import Pause
+from api_client.contract import Outcome, Pause
 from worker.context import CallInfo
 from worker.errors import PauseRequested
 from worker.messages import Message
 from worker.models.base import Model, ModelError, ModelReply, ModelRequest
+from worker.state import Tokens
 from worker.tools import Arguments, Observation, Tool
 
 
@@ -56,6 +57,36 @@ class CallTools:
     """Run several ``safe`` tools side by side. Answered with a tuple of ``ToolAnswer``."""
 
     calls: tuple[CallTool, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SubJob:
+    """A job that a call of another agent becomes.
+
+    Attributes:
+        caps: what it may spend, by budget name.
+    """
+
+    job_id: str
+    agent: str
+    input: str
+    caps: dict[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class SubResult:
+    """How a sub-job ended, and what it spent."""
+
+    outcome: Outcome
+    usage: Tokens
+    active_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class StartJobs:
+    """Start these jobs unless they exist. Answered with a ``SubResult`` or ``None`` for each."""
+
+    jobs: tuple[SubJob, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +140,17 @@ class Backoff:
     attempt: int
 
 
-Effect = CallModel | CallTool | CallTools | Commit
-End = Finished | Failed | Paused | Backoff
+@dataclass(frozen=True, slots=True)
+class Awaiting:
+    """The job waits for its sub-jobs, outside the worker's slot."""
+
+    messages: list[Message]
+    consumes_signal: bool
+    jobs: tuple[str, ...]
+
+
+Effect = CallModel | CallTool | CallTools | StartJobs | Commit
+End = Finished | Failed | Paused | Backoff | Awaiting
 Steps = Generator[Effect, Any, End]
 Part = Generator[Effect, Any, End | None]
 """A part of the loop: returns an end, or ``None`` to go on."""

@@ -20,12 +20,13 @@ from typing import Any
 from api_client.client import parse_signal
 from api_client.contract import Event, JobSpec, JobView, Outcome, Pause, Signal
 from api_client.errors import JobFailed
-from worker.agent import Agent
+from worker.agent import Agent, by_name
+from worker.discovery import with_delegates
 from worker.leases import Leases
 from worker.models.base import Model
 from worker.models.function import FunctionModel
 from worker.models.scripted import ScriptedModel
-from worker.runner import Deferred, Ended, HandedOver, Left, Runner, Suspended
+from worker.runner import Awaited, Deferred, Ended, HandedOver, Left, Runner, Suspended
 from worker.store.memory import MemoryStore, wall_clock_ms
 
 Answers = Callable[[Pause], Signal | Mapping[str, Any] | None]
@@ -140,7 +141,7 @@ class _Run:
         self.store = MemoryStore(self._clock)
         self._runner = Runner(
             store=self.store,
-            agents={agent.name: agent},
+            agents=by_name(with_delegates([agent])),
             owner=_OWNER,
             leases=_Unrenewed(self.store, 0),
             clock_ms=lambda: time.monotonic_ns() // 1_000_000,
@@ -153,6 +154,9 @@ class _Run:
             case Ended():
                 self.store.published(job_id)
                 return False
+            case Awaited(jobs=jobs):
+                self._run_to_end(jobs)
+                self.store.wake(job_id)
             case Suspended(pause=pause):
                 return self._answer(job_id, pause)
             case Deferred(seconds=seconds):
@@ -162,6 +166,14 @@ class _Run:
             case Left(why=why, detail=detail):
                 raise RuntimeError(f"job {job_id} could not go on: {why} {detail}".rstrip())
         return True
+
+    def _run_to_end(self, jobs: Sequence[str]) -> None:
+        """Run sub-jobs; one that stays paused is cancelled, as there is nobody to wait for it."""
+        for job_id in jobs:
+            while self.slice(job_id):
+                pass
+            if not self.store.read(job_id).status.ended:
+                self.store.cancel(job_id, "inline", "its pause was not answered")
 
     def _answer(self, job_id: str, pause: Pause) -> bool:
         self._pauses += 1

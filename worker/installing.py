@@ -12,12 +12,12 @@ from celery import Celery
 from celery.signals import task_revoked
 from celery.utils.imports import symbol_by_name
 
-from worker.agent import Agent
+from worker.agent import Agent, by_name
 from worker.bootsteps import Keeper
 from worker.celery_config import protect
 from worker.control import note_revoked, with_durable_revoke
-from worker.discovery import load_agents, unique
-from worker.service import Service, by_name
+from worker.discovery import load_agents, with_delegates
+from worker.service import Service
 from worker.settings import Settings
 from worker.tasks import AgentTask, cancel_task, signal_task
 
@@ -35,7 +35,7 @@ def install(
         InvalidInput: a setting or one of the app's own settings would harm jobs; says which.
     """
     settings = settings or Settings.from_env()
-    found = unique([*agents, *load_agents(settings.agents)])
+    found = with_delegates([*agents, *load_agents(settings.agents)])
     protect(app)
     service = Service(app, settings, by_name(found))
     for agent in found:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from api_client.contract import JobSpec, Pause, PauseKind, ProposedAction, Signal
+from worker.budget import Limits, capped
 from worker.effects import Commit, Failed, Finished, Paused
 from worker.messages import Message, Transcript, observation
 from worker.pauses import make_pause
@@ -45,6 +46,10 @@ class Job:
     def observe(self, call_id: str, text: str) -> int:
         """Answer one call in the transcript; returns the message's index."""
         return self.transcript.append(observation(call_id, text))
+
+    def limits(self, of_agent: Limits) -> Limits:
+        """What this job may spend: its agent's limits, or less if it is a sub-job."""
+        return capped(of_agent, self.spec.caps) if self.spec.caps else of_agent
 
     def attempt_of(self, call_id: str) -> int:
         """Which execution of a call this would be, from 1."""

@@ -9,6 +9,7 @@ from celery.exceptions import Ignore
 
 from api_client.contract import JobStatus
 from api_client.errors import JobFailed
+from worker.models.base import ModelError
 from worker.runner import Deferred, Ended, Suspended
 
 if TYPE_CHECKING:
@@ -69,15 +70,15 @@ def report_paused(task: AgentTask, end: Suspended) -> None:
 
 
 def report_deferred(task: AgentTask, end: Deferred) -> None:
-    """Show that the job waits for a model."""
-    meta = {"reason": end.text, "attempt": end.attempt, "seconds": round(end.seconds, 3)}
-    _report(task, end.spec.job_id, states.RETRY, meta)
+    """Show that the job waits for a model.
+
+    Celery reads the result of RETRY as an exception, and fails at anything else: at each look at
+    the state, and when the final state is to be stored over it.
+    """
+    _report(task, end.spec.job_id, states.RETRY, ModelError(end.text))
     task.send_event("task-retried", exception=end.text, traceback="")
 
 
-def _report(task: AgentTask, job_id: str, state: str, meta: dict[str, Any]) -> None:
-    """Store an intermediate state.
-
-    Not through ``update_state``: for RETRY it would expect an exception.
-    """
+def _report(task: AgentTask, job_id: str, state: str, meta: dict[str, Any] | Exception) -> None:
+    """Store an intermediate state."""
     task.backend.store_result(job_id, meta, state, request=task.request)

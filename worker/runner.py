@@ -13,11 +13,12 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from api_client.contract import JobSpec, JobStatus, Outcome, Pause
+from api_client.contract import JobSpec, JobStatus, JobView, Outcome, Pause
 from api_client.errors import StoreUnavailable
 from worker.agent import Agent
 from worker.context import ActionContext
 from worker.effects import (
+    Awaiting,
     Backoff,
     CallModel,
     CallTool,
@@ -28,6 +29,9 @@ from worker.effects import (
     Finished,
     ModelAnswer,
     Paused,
+    StartJobs,
+    SubJob,
+    SubResult,
     ToolAnswer,
 )
 from worker.errors import PauseRequested
@@ -38,7 +42,7 @@ from worker.messages import InvalidHistory, Transcript
 from worker.models.base import Model, ModelError
 from worker.parallel import side_by_side
 from worker.patience import patiently
-from worker.state import RunState
+from worker.state import RunState, Tokens
 from worker.store.base import (
     CheckpointStore,
     Claimed,
@@ -51,18 +55,30 @@ from worker.store.base import (
 
 log = logging.getLogger(__name__)
 
+AWAITING = "awaiting"
+"""The kind of commit with which a job begins to wait for sub-jobs; ``settle.lua`` knows it."""
+
+AWAIT_POLL_MS = 30_000
+"""When a job that waits for sub-jobs looks by itself, should nobody have woken it."""
+
 UNINTERRUPTIBLE = "started"
 """Behind this commit a ``once`` call must really begin: ending the slice would put it in doubt."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """The job has ended; the outcome is to be published. ``again``: perhaps it was before."""
+    """The job has ended; the outcome is to be published.
+
+    Attributes:
+        again: perhaps it has been published before.
+        children: sub-jobs that nobody waits for any more.
+    """
 
     spec: JobSpec
     status: JobStatus
     outcome: Outcome
     again: bool = False
+    children: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +107,14 @@ class Deferred:
 
 
 @dataclass(frozen=True, slots=True)
+class Awaited:
+    """The job waits for its sub-jobs; the last of them wakes it."""
+
+    spec: JobSpec
+    jobs: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Left:
     """Nothing was done, or nothing more may be done here: another runner has the job."""
 
@@ -98,7 +122,7 @@ class Left:
     detail: str = ""
 
 
-SliceEnd = Ended | Suspended | HandedOver | Deferred | Left
+SliceEnd = Ended | Suspended | HandedOver | Deferred | Awaited | Left
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +155,7 @@ class Runner:
         stopping: whether jobs shall be handed over at their next commit.
         clock_ms: monotonic milliseconds, for measuring calls.
         default_model: for agents that name none.
+        hint: tells the workers of a job; a sweep finds it later if this does nothing.
     """
 
     store: CheckpointStore
@@ -140,6 +165,7 @@ class Runner:
     clock_ms: Callable[[], int]
     default_model: Callable[[], Model]
     stopping: Callable[[], bool] = lambda: False
+    hint: Callable[[JobSpec], object] = lambda _spec: None
     settings: RunnerSettings = field(default_factory=RunnerSettings)
 
     def run(self, job_id: str) -> SliceEnd:
@@ -158,8 +184,8 @@ class Runner:
         match claim:
             case NotClaimed(why=why, detail=detail):
                 return Left(why, detail)
-            case ToPublish(spec=spec, status=status, outcome=outcome):
-                return Ended(spec, status, outcome, again=True)
+            case ToPublish(spec=spec, status=status, outcome=outcome, children=children):
+                return Ended(spec, status, outcome, again=True, children=children)
             case Claimed():
                 with self.leases.hold(job_id, claim.epoch):
                     return _Slice(self, claim).run()
@@ -209,7 +235,7 @@ class _Slice:
     def _drive(self, agent: Agent, job: Job, context: ActionContext | None) -> SliceEnd:
         steps = advance(agent, job)
         first_step = job.state.steps
-        answer: ModelAnswer | ToolAnswer | tuple[ToolAnswer, ...] | None = None
+        answer: Any = None
         while True:
             try:
                 effect = steps.send(answer)
@@ -223,6 +249,8 @@ class _Slice:
                     answer = self._tool_call(agent, effect, context)()
                 case CallTools(calls=calls):
                     answer = side_by_side([self._tool_call(agent, c, context) for c in calls])
+                case StartJobs(jobs=jobs):
+                    answer = tuple(self._start(job.spec, sub) for sub in jobs)
                 case Commit():
                     answer = None
                     end = self._commit(job, effect, job.state.steps - first_step)
@@ -234,6 +262,25 @@ class _Slice:
         self, agent: Agent, call: CallTool, context: ActionContext | None
     ) -> Callable[[], ToolAnswer]:
         return partial(self._timed, partial(_invoke, agent, call, context), ToolAnswer)
+
+    def _start(self, parent: JobSpec, sub: SubJob) -> SubResult | None:
+        """Start a sub-job unless it exists; its result if it has ended."""
+        spec = JobSpec(
+            job_id=sub.job_id,
+            agent=sub.agent,
+            input=sub.input,
+            metadata=parent.metadata,
+            tenant=parent.tenant,
+            labels=parent.labels,
+            retention_s=parent.retention_s,
+            parent=parent.job_id,
+            caps=sub.caps,
+        )
+        store, patience = self._runner.store, self._settings.patience_s
+        if patiently(lambda: store.create(spec), patience).new:
+            self._runner.hint(spec)
+        view = patiently(lambda: store.read(sub.job_id), patience)
+        return None if view.outcome is None else _result_of(view.outcome, view)
 
     def _timed(self, action: Callable[[], Any], wrap: Callable[[Any, int], Any]) -> Any:
         start = self._runner.clock_ms()
@@ -296,10 +343,17 @@ class _Slice:
             case Paused(pause=pause):
                 data = {"pause": pause.id, "kind": pause.kind, "question": pause.question}
                 return "paused", data, Settlement(JobStatus.PAUSED, pause)
+            case Awaiting(jobs=jobs):
+                waiting = Settlement(JobStatus.WAITING, delay_ms=AWAIT_POLL_MS)
+                return AWAITING, {"jobs": list(jobs)}, waiting
             case Backoff(seconds=seconds, text=text, attempt=attempt):
                 data = {"in_s": round(seconds, 3), "text": text, "attempt": attempt}
                 delay = Settlement(JobStatus.WAITING, delay_ms=int(seconds * 1000))
                 return "retry", data, delay
+
+    @property
+    def _children(self) -> tuple[str, ...]:
+        return () if self._job is None else tuple(self._job.state.children)
 
     def _close(
         self, progress: Progress, settlement: Settlement, end: End | None = None
@@ -315,9 +369,11 @@ class _Slice:
         if status is not settlement.status:
             return self._overtaken(status)
         if isinstance(settlement.payload, Outcome):
-            return Ended(spec, status, settlement.payload)
+            return Ended(spec, status, settlement.payload, children=self._children)
         if isinstance(settlement.payload, Pause):
             return Suspended(spec, settlement.payload)
+        if isinstance(end, Awaiting):
+            return Awaited(spec, end.jobs)
         if isinstance(end, Backoff):
             return Deferred(spec, end.seconds, end.text, end.attempt)
         return HandedOver(spec)
@@ -326,7 +382,21 @@ class _Slice:
         """The job was cancelled; or the settlement's reply was lost, and the job has gone on."""
         spec = self._claim.spec
         outcome = self._runner.store.read(spec.job_id).outcome
-        return Left("moved_on", status) if outcome is None else Ended(spec, status, outcome)
+        if outcome is None:
+            return Left("moved_on", status)
+        return Ended(spec, status, outcome, children=self._children)
+
+
+def _result_of(outcome: Outcome, view: JobView) -> SubResult:
+    usage = view.usage
+    tokens = Tokens(
+        usage.prompt_tokens,
+        usage.completion_tokens,
+        usage.cached_tokens,
+        usage.estimated,
+        round((usage.cost or 0) * 1e6),
+    )
+    return SubResult(outcome, tokens, view.active_ms)
 
 
 class _StateLost(Exception):

@@ -10,17 +10,19 @@ import mmap
 import os
 import time
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from celery import Celery
 
 from api_client.connection import connect, describe
+from api_client.contract import JobSpec, JobStatus
+from api_client.hints import try_hint
 from worker.agent import Agent
 from worker.leases import Leases
 from worker.models.base import Model
-from worker.runner import Runner
+from worker.runner import Ended, Runner
 from worker.settings import Settings
 from worker.store.redis import RedisCheckpointStore
 
@@ -124,9 +126,23 @@ class Service:
             clock_ms=lambda: time.monotonic_ns() // 1_000_000,
             default_model=lambda: self.default_model,
             stopping=self.stop.is_set,
+            hint=self.hint,
             settings=settings.runner,
         )
         return _Process(store, leases, runner)
+
+    def hint(self, spec: JobSpec) -> None:
+        """Tell the workers of a job; a sweep does it if the broker is away."""
+        try_hint(self.app, spec)
+
+    def settle_family(self, end: Ended) -> None:
+        """A job has ended: wake the one that waits for it, cancel those it waited for."""
+        if end.spec.parent and (parent := self.store.wake(end.spec.parent)):
+            self.hint(parent)
+        for child in end.children:
+            cancelled = self.store.cancel(child, "stepkeeper", f"job {end.spec.job_id} has ended")
+            if cancelled.status is JobStatus.CANCELLED:
+                self.hint(self.store.read(child).spec)
 
     @cached_property
     def default_model(self) -> Model:
@@ -134,8 +150,3 @@ class Service:
         from worker.models import OpenAIModel
 
         return OpenAIModel()
-
-
-def by_name(agents: Iterable[Agent]) -> dict[str, Agent]:
-    """Agents by their names."""
-    return {agent.name: agent for agent in agents}

@@ -24,7 +24,7 @@ from api_client.specs import check_same, spec_from_call
 from worker.agent import Agent
 from worker.publish import publish, report_deferred, report_paused
 from worker.request import AgentRequest, options_of
-from worker.runner import Deferred, Ended, HandedOver, Left, Suspended
+from worker.runner import Awaited, Deferred, Ended, HandedOver, Left, Suspended
 from worker.service import Service
 
 PASS_ON_AFTER_S = 0.2
@@ -114,6 +114,7 @@ class AgentTask(Task):  # type: ignore[type-arg]
         end = self.service.runner.run(job_id)
         match end:
             case Ended():
+                self.service.settle_family(end)
                 return publish(self, end)
             case Suspended():
                 report_paused(self, end)
@@ -127,7 +128,7 @@ class AgentTask(Task):  # type: ignore[type-arg]
                     "the server's maxmemory-policy (it must be noeviction)",
                     "state_lost",
                 )
-            case Left():
+            case Awaited() | Left():
                 pass
         raise Ignore
 

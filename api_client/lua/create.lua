@@ -16,6 +16,7 @@
 --   run                          the loop's own small state (JSON)
 --   pause signal answered        open pause, the signal not yet consumed, the last one that was
 --   due_at outcome published
+--   awaits woken                 it waits for sub-jobs; one of them ended while it was running
 --   cancel                       the outcome (JSON) that the job is to have by order of a caller
 local stored = redis.call('HGET', KEYS[1], 'spec')
 if stored then

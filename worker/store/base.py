@@ -43,6 +43,7 @@ class ToPublish:
     spec: JobSpec
     status: JobStatus
     outcome: Outcome
+    children: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +141,13 @@ class CheckpointStore(JobStore, Protocol):
 
     def published(self, job_id: str) -> None:
         """The outcome has reached the result backend; the job's keys expire from now on."""
+
+    def wake(self, job_id: str) -> JobSpec | None:
+        """A sub-job has ended: let its parent look.
+
+        Returns the parent's spec if it waits and should be hinted. One that is running looks
+        again before it waits.
+        """
 
     def sweep(self, *, limit: int, grace_ms: int, cap_ms: int) -> list[Hint]:
         """Find due work and note that it is being hinted; forget what has expired.

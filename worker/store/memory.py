@@ -62,6 +62,8 @@ class _Record:
     answered: AnsweredPause | None = None
     answered_id: str = ""
     due_at: int | None = None
+    awaits: bool = False
+    woken: bool = False
     cancel: tuple[str, str] | None = None
     outcome: Outcome | None = None
     published: bool = False
@@ -160,6 +162,7 @@ class MemoryStore:
             active_ms=run.get("active_ms", 0),
             worker=job.owner,
             due=job.due_at,
+            children=tuple(run.get("children", ())),
             pause=job.pause.model_copy(update={"created": job.since})
             if paused and job.pause
             else None,
@@ -272,7 +275,8 @@ class MemoryStore:
                     return refused
             if job.status.ended:
                 assert job.outcome is not None
-                return ToPublish(job.spec, job.status, job.outcome)
+                children = tuple(json.loads(job.run or "{}").get("children", ()))
+                return ToPublish(job.spec, job.status, job.outcome, children)
             return Claimed(
                 spec=job.spec,
                 epoch=job.epoch,
@@ -310,6 +314,7 @@ class MemoryStore:
             self._note(job, "failed", outcome.model_dump(mode="json"))
             return
         was, job.due_at = job.status, None
+        job.awaits = job.woken = False
         job.enter(JobStatus.RUNNING, now)
         self._note(job, "claimed", {"worker": owner, "tries": job.tries, "was": was})
 
@@ -382,6 +387,9 @@ class MemoryStore:
         if isinstance(payload, Pause):
             job.pause, job.due = payload, None
         elif status is JobStatus.WAITING:
+            job.awaits = kind == "awaiting"
+            if job.awaits and job.woken:
+                job.due = now
             job.due_at = job.due
         self._note(job, kind, data)
 
@@ -407,6 +415,19 @@ class MemoryStore:
                 job.published, job.due = True, None
                 job.free()
                 job.expires = self._clock() + job.spec.retention_s * 1000
+
+    def wake(self, job_id: str) -> JobSpec | None:
+        """See ``CheckpointStore.wake``."""
+        with self._lock:
+            job = self._jobs.get(job_id)
+            if job is None:
+                return None
+            if job.status is JobStatus.WAITING and job.awaits:
+                job.due = job.due_at = self._clock()
+                job.hints = 0
+                return job.spec
+            job.woken = job.woken or job.status is JobStatus.RUNNING
+            return None
 
     def sweep(self, *, limit: int, grace_ms: int, cap_ms: int) -> list[Hint]:
         """See ``CheckpointStore.sweep``."""

@@ -63,6 +63,7 @@ class RedisCheckpointStore(RedisJobStore):
                 spec=JobSpec.model_validate_json(record["spec"]),
                 status=JobStatus(record["status"]),
                 outcome=Outcome.model_validate_json(record["outcome"]),
+                children=tuple(json.loads(record.get("run", "{}")).get("children", ())),
             )
         return _claimed(record, [json.loads(item) for item in reply[2]])
 
@@ -117,6 +118,11 @@ class RedisCheckpointStore(RedisJobStore):
     def published(self, job_id: str) -> None:
         """See ``CheckpointStore.published``."""
         self._call("published", self._keys(job_id).of_transition(job_id), [job_id])
+
+    def wake(self, job_id: str) -> JobSpec | None:
+        """See ``CheckpointStore.wake``."""
+        spec = self._call("wake", self._keys(job_id).of_transition(job_id), [job_id])
+        return None if spec is None else JobSpec.model_validate_json(spec)
 
     def sweep(self, *, limit: int, grace_ms: int, cap_ms: int) -> list[Hint]:
         """See ``CheckpointStore.sweep``."""

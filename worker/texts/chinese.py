@@ -122,7 +122,9 @@ class ChineseTexts(Texts):
         return "（已接受，任务结束）"
 
     def terminate_too_early(self) -> str:
-        return "错误：暂不接受，因为本次回复里还有一个调用在等人答复。请先看答复，再给出最终结果。"
+        return (
+            "错误：暂不接受，因为本次回复里还有一个调用没有结果。请先看它的结果，再给出最终结果。"
+        )
 
     def answer_cut(self) -> str:
         return "你的回答因长度限制被截断了。请重新给出，写短一些。"
@@ -149,6 +151,12 @@ class ChineseTexts(Texts):
 
     def summary(self, text: str) -> str:
         return f"前面步骤的摘要：\n{text}"
+
+    def delegated_task(self) -> str:
+        return "完整的任务，包括完成它所需的全部信息。"
+
+    def sub_job_failed(self, text: str) -> str:
+        return f"错误：另一个智能体没有给出答案就结束了：{text}。请换一种办法。"
 
     def terminate(self, kind: str) -> str:
         return f"给出最终结果（{kind}）并结束任务。"

@@ -172,8 +172,8 @@ class Texts:
     def terminate_too_early(self) -> str:
         """The model ended the job in the same reply in which it asked for a person."""
         return (
-            "Error: not accepted yet, because another call of this reply waits for a person. "
-            "Read the answer first, then give the final result."
+            "Error: not accepted yet, because another call of this reply is not answered yet. "
+            "Read its answer first, then give the final result."
         )
 
     def answer_cut(self) -> str:
@@ -212,6 +212,14 @@ class Texts:
         return f"Summary of the earlier steps:\n{text}"
 
     # Built-in tools
+
+    def delegated_task(self) -> str:
+        """Description of the parameter of a tool that is another agent."""
+        return "The complete task, with everything that is needed to do it."
+
+    def sub_job_failed(self, text: str) -> str:
+        """Another agent ended without an answer."""
+        return f"Error: the other agent ended without an answer: {text}. Go another way."
 
     def terminate(self, kind: str) -> str:
         """Description of the tool that ends a job; ``kind`` names the answer's type."""

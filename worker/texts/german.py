@@ -138,8 +138,8 @@ class GermanTexts(Texts):
 
     def terminate_too_early(self) -> str:
         return (
-            "Fehler: noch nicht angenommen, denn ein anderer Aufruf dieser Antwort wartet auf "
-            "einen Menschen. Lies erst dessen Antwort und gib dann das Endergebnis."
+            "Fehler: noch nicht angenommen, denn ein anderer Aufruf dieser Antwort ist noch "
+            "offen. Lies erst seine Antwort und gib dann das Endergebnis."
         )
 
     def answer_cut(self) -> str:
@@ -169,6 +169,12 @@ class GermanTexts(Texts):
 
     def summary(self, text: str) -> str:
         return f"Zusammenfassung der früheren Schritte:\n{text}"
+
+    def delegated_task(self) -> str:
+        return "Die vollständige Aufgabe mit allem, was dafür nötig ist."
+
+    def sub_job_failed(self, text: str) -> str:
+        return f"Fehler: Der andere Agent endete ohne Antwort: {text}. Geh einen anderen Weg."
 
     def terminate(self, kind: str) -> str:
         return f"Gibt das Endergebnis ({kind}) an und beendet die Aufgabe."

@@ -13,6 +13,7 @@ from worker.tools.builtin import (
     hand_to_human_tool,
     terminate_tool,
 )
+from worker.tools.delegate import agent_tool
 from worker.tools.invoke import Observation
 from worker.tools.threads import crew
 from worker.tools.toolbox import ToolBox
@@ -28,6 +29,7 @@ __all__ = [
     "Tool",
     "ToolBox",
     "ToolOptions",
+    "agent_tool",
     "as_tool",
     "build_tool",
     "crew",

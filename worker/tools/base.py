@@ -22,7 +22,7 @@ from worker.tools.results import Cut
 
 Effects = Literal["safe", "idempotent", "once"]
 Approval = bool | Callable[[dict[str, Any]], bool]
-Role = Literal["tool", "terminate", "human"]
+Role = Literal["tool", "terminate", "human", "agent"]
 
 NAME_PATTERN = "^[a-zA-Z0-9_-]{1,64}$"
 MAX_OBSERVATION = 3000
@@ -71,7 +71,8 @@ class Tool:
     Attributes:
         parameters: JSON schema of the arguments; hidden parameters are not in it.
         origin: ``"module:qualname"`` of the function, for error texts.
-        role: ``"terminate"`` and ``"human"`` are answered by the loop and never run.
+        role: ``"terminate"``, ``"human"`` and ``"agent"`` are answered by the loop, never run.
+        delegate: the agent that answers, of a tool whose role is ``"agent"``.
 
     The other attributes are those of ``ToolOptions``, and what was read from the signature.
     """
@@ -95,6 +96,7 @@ class Tool:
     place: Place | None = field(default=None, repr=False)
     origin: str = ""
     role: Role = "tool"
+    delegate: Any = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         if not re.fullmatch(NAME_PATTERN, self.name):

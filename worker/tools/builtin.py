@@ -44,7 +44,7 @@ def terminate_tool(output: Any = str, *, name: str = TERMINATE, texts: Texts = E
         name=name,
         description=texts.terminate(_shown(output)),
         parameters=schema,
-        function=_never_run,
+        function=never_run,
         reader=OutputReader(adapter, list(schema["properties"]), wrapped),
         effects="safe",
         origin=f"{__name__}:terminate_tool",
@@ -79,7 +79,7 @@ def hand_to_human_tool(*, texts: Texts = ENGLISH) -> Tool:
         name=HAND_TO_HUMAN,
         description=texts.hand_to_human(),
         parameters=schema,
-        function=_never_run,
+        function=never_run,
         reader=ParameterReader(model, Signature(parameters, None, frozenset()), schema),
         effects="safe",
         origin=f"{__name__}:hand_to_human_tool",
@@ -87,7 +87,8 @@ def hand_to_human_tool(*, texts: Texts = ENGLISH) -> Tool:
     )
 
 
-def _never_run(**_: Any) -> NoReturn:
+def never_run(**_: Any) -> NoReturn:
+    """The function of tools that the loop answers itself."""
     raise RuntimeError("built-in tools are answered by the loop")
 
 

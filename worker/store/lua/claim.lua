@@ -47,7 +47,7 @@ local function start()
   if status ~= 'running' then
     enter('running')
   end
-  redis.call('HDEL', KEYS[1], 'due_at')
+  redis.call('HDEL', KEYS[1], 'due_at', 'awaits', 'woken')
   redis.call('XADD', KEYS[3], '*', 'e', 'claimed', 'd',
     cjson.encode({worker = ARGV[2], tries = tries, was = status}))
 end

@@ -46,6 +46,10 @@ end
 if status == 'paused' then
   redis.call('HSET', KEYS[1], 'pause', payload)
 elseif status == 'waiting' then
+  if kind == 'awaiting' then
+    redis.call('HSET', KEYS[1], 'awaits', 1)
+    if redis.call('HGET', KEYS[1], 'woken') then due = now end
+  end
   redis.call('HSET', KEYS[1], 'due_at', due)
 end
 redis.call('ZADD', KEYS[5] .. status, now, ARGV[1])
