@@ -22,11 +22,12 @@ from api_client.contract import Event, JobSpec, JobView, Outcome, Pause, Signal
 from api_client.errors import JobFailed
 from worker.agent import Agent, by_name
 from worker.discovery import with_delegates
+from worker.ends import Awaited, Deferred, Ended, HandedOver, Left, Suspended
 from worker.leases import Leases
 from worker.models.base import Model
 from worker.models.function import FunctionModel
 from worker.models.scripted import ScriptedModel
-from worker.runner import Awaited, Deferred, Ended, HandedOver, Left, Runner, Suspended
+from worker.runner import Runner
 from worker.store.memory import MemoryStore, wall_clock_ms
 
 Answers = Callable[[Pause], Signal | Mapping[str, Any] | None]

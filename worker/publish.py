@@ -9,8 +9,8 @@ from celery.exceptions import Ignore
 
 from api_client.contract import JobStatus
 from api_client.errors import JobFailed
+from worker.ends import Deferred, Ended, Suspended
 from worker.models.base import ModelError
-from worker.runner import Deferred, Ended, Suspended
 
 if TYPE_CHECKING:
     from worker.tasks import AgentTask

@@ -20,9 +20,10 @@ from api_client.connection import connect, describe
 from api_client.contract import JobSpec, JobStatus
 from api_client.hints import try_hint
 from worker.agent import Agent
+from worker.ends import Ended
 from worker.leases import Leases
 from worker.models.base import Model
-from worker.runner import Ended, Runner
+from worker.runner import Runner
 from worker.settings import Settings
 from worker.store.redis import RedisCheckpointStore
 

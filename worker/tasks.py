@@ -22,9 +22,9 @@ from api_client.hints import HINT_HEADER, plain_options, try_hint
 from api_client.refusals import refusal
 from api_client.specs import check_same, spec_from_call
 from worker.agent import Agent
+from worker.ends import Awaited, Deferred, Ended, HandedOver, Left, Suspended
 from worker.publish import publish, report_deferred, report_paused
 from worker.request import AgentRequest, options_of
-from worker.runner import Awaited, Deferred, Ended, HandedOver, Left, Suspended
 from worker.service import Service
 
 PASS_ON_AFTER_S = 0.2

@@ -13,7 +13,8 @@ from worker.leases import Leases
 from worker.models import FunctionModel, ScriptedModel
 from worker.models.base import ModelReply, Usage
 from worker.models.scripted import act, say
-from worker.runner import Awaited, Ended, Runner
+from worker.ends import Awaited, Ended
+from worker.runner import Runner
 from worker.store.memory import MemoryStore
 
 

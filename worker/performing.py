@@ -1,0 +1,160 @@
+"""Performing what the loop asks of the outside world: models, tools, sub-jobs.
+
+Commits are not among it: they are the slice's own.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from api_client.contract import JobSpec, JobView, Outcome
+from worker.agent import Agent
+from worker.context import ActionContext
+from worker.effects import (
+    CallModel,
+    CallTool,
+    CallTools,
+    ModelAnswer,
+    StartJobs,
+    SubJob,
+    SubResult,
+    ToolAnswer,
+)
+from worker.errors import PauseRequested
+from worker.models.base import Model, ModelError, ModelReply, ModelRequest
+from worker.parallel import side_by_side
+from worker.patience import patiently
+from worker.state import Tokens
+from worker.store.base import CheckpointStore
+
+log = logging.getLogger(__name__)
+
+Outside = CallModel | CallTool | CallTools | StartJobs
+
+
+@dataclass(frozen=True, slots=True)
+class Performer:
+    """Performs the effects of one slice.
+
+    Attributes:
+        default_model: for agents that name none.
+        clock_ms: monotonic milliseconds, for measuring calls.
+        hint: tells the workers of a new sub-job.
+        patience_s: how long a store call is tried again while Redis is away.
+    """
+
+    spec: JobSpec
+    agent: Agent
+    context: ActionContext | None
+    store: CheckpointStore
+    default_model: Callable[[], Model]
+    clock_ms: Callable[[], int]
+    hint: Callable[[JobSpec], object]
+    patience_s: float
+
+    def perform(self, effect: Outside) -> Any:
+        """Perform an effect; returns what the loop is sent."""
+        match effect:
+            case CallModel(request=request, model=named):
+                return self._timed(partial(_ask, self._model(named), request), ModelAnswer)
+            case CallTool():
+                return self._tool_call(effect)()
+            case CallTools(calls=calls):
+                return side_by_side([self._tool_call(call) for call in calls])
+            case StartJobs(jobs=jobs):
+                return tuple(self._start(sub) for sub in jobs)
+
+    def asynchronous(self, effect: Outside) -> Awaitable[ModelAnswer] | None:
+        """The same as an awaitable, where that saves a thread: models with ``areply``."""
+        if not isinstance(effect, CallModel):
+            return None
+        model = self._model(effect.model)
+        areply = getattr(model, "areply", None)
+        return self._await_model(model, areply, effect.request) if areply else None
+
+    async def _await_model(
+        self, model: Model, areply: Callable[..., Any], request: ModelRequest
+    ) -> ModelAnswer:
+        start = self.clock_ms()
+        try:
+            result: ModelReply | ModelError = await areply(request)
+        except ModelError as error:
+            result = error
+        except Exception as error:  # noqa: BLE001 - becomes a pause
+            result = _bug(model, error)
+        return ModelAnswer(result, self.clock_ms() - start)
+
+    def _model(self, named: Model | None) -> Model:
+        return named or self.agent.model or self.default_model()
+
+    def _tool_call(self, call: CallTool) -> Callable[[], ToolAnswer]:
+        return partial(self._timed, partial(_invoke, self.agent, call, self.context), ToolAnswer)
+
+    def _timed(self, action: Callable[[], Any], wrap: Callable[[Any, int], Any]) -> Any:
+        start = self.clock_ms()
+        result = action()
+        return wrap(result, self.clock_ms() - start)
+
+    def _start(self, sub: SubJob) -> SubResult | None:
+        """Start a sub-job unless it exists; its result if it has ended."""
+        parent = self.spec
+        spec = JobSpec(
+            job_id=sub.job_id,
+            agent=sub.agent,
+            input=sub.input,
+            metadata=parent.metadata,
+            tenant=parent.tenant,
+            labels=parent.labels,
+            retention_s=parent.retention_s,
+            parent=parent.job_id,
+            caps=sub.caps,
+        )
+        if patiently(lambda: self.store.create(spec), self.patience_s).new:
+            self.hint(spec)
+        view = patiently(lambda: self.store.read(sub.job_id), self.patience_s)
+        return None if view.outcome is None else _result_of(view.outcome, view)
+
+
+def _result_of(outcome: Outcome, view: JobView) -> SubResult:
+    usage = view.usage
+    tokens = Tokens(
+        usage.prompt_tokens,
+        usage.completion_tokens,
+        usage.cached_tokens,
+        usage.estimated,
+        round((usage.cost or 0) * 1e6),
+    )
+    return SubResult(outcome, tokens, view.active_ms)
+
+
+def _ask(model: Model, request: ModelRequest) -> ModelReply | ModelError:
+    """The model's reply, or its error as a value."""
+    try:
+        return model.reply(request)
+    except ModelError as error:
+        return error
+    except Exception as error:  # noqa: BLE001 - becomes a pause
+        return _bug(model, error)
+
+
+def _bug(model: Model, error: Exception) -> ModelError:
+    """A model's own bug waits for a person."""
+    log.error("model %s raised something that is no ModelError", model.name, exc_info=error)
+    return ModelError(f"the model adapter raised {type(error).__name__}", "pause")
+
+
+def _invoke(agent: Agent, call: CallTool, context: ActionContext | None) -> Any:
+    try:
+        return call.tool.invoke(
+            call.arguments,
+            context,
+            call.info,
+            texts=agent.texts,
+            max_observation=agent.max_observation,
+        )
+    except PauseRequested as wish:
+        return wish

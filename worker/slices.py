@@ -1,0 +1,268 @@
+"""One claimed job, from claim to return of its lease: pull the loop's steps, commit each."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any
+
+from api_client.contract import JobStatus, Outcome, Pause
+from api_client.errors import StoreUnavailable
+from worker.agent import Agent
+from worker.context import ActionContext
+from worker.effects import Awaiting, Backoff, Commit, End, Failed, Finished, Paused
+from worker.ends import Awaited, Deferred, Ended, HandedOver, Left, SliceEnd, Suspended
+from worker.job import Job
+from worker.loop import advance
+from worker.messages import InvalidHistory, Transcript
+from worker.patience import patiently
+from worker.performing import Outside, Performer
+from worker.state import RunState
+from worker.store.base import Claimed, Progress, Settlement, Ticket
+
+if TYPE_CHECKING:
+    from worker.runner import Runner
+
+log = logging.getLogger(__name__)
+
+AWAITING = "awaiting"
+"""The kind of commit with which a job begins to wait for sub-jobs; ``settle.lua`` knows it."""
+
+AWAIT_POLL_MS = 30_000
+"""When a job that waits for sub-jobs looks by itself, should nobody have woken it."""
+
+UNINTERRUPTIBLE = "started"
+"""Behind this commit a ``once`` call must really begin: ending the slice would put it in doubt."""
+
+
+Offload = Callable[..., Awaitable[Any]]
+"""Runs a function with its arguments in a thread."""
+
+
+class Slice:
+    """Advances one job until it ends, pauses, waits, or has had its turn."""
+
+    def __init__(self, runner: Runner, claim: Claimed) -> None:
+        self._runner = runner
+        self._settings = runner.settings
+        self._claim = claim
+        self._seq = claim.seq
+        self._job: Job | None = None
+
+    # --- driving ---------------------------------------------------------------------------
+
+    def run(self) -> SliceEnd:
+        """Drive the loop; whatever goes wrong here leaves the job to the sweep."""
+        try:
+            with self._context() as context:
+                work = self._work()
+                performer = self._performer(context)
+                end, asked = _pull(work, None)
+                while asked is not None:
+                    end, asked = _pull(work, performer.perform(asked))
+                assert end is not None
+                return end
+        except Exception as error:  # noqa: BLE001 - logged; the try counts
+            return self._broken(error)
+
+    async def arun(self, offload: Offload) -> SliceEnd:
+        """The same on an event loop: a model call that can be awaited takes no thread."""
+        try:
+            with self._context() as context:
+                work = self._work()
+                performer = self._performer(context)
+                end, asked = await offload(_pull, work, None)
+                while asked is not None:
+                    waiting = performer.asynchronous(asked)
+                    answer = await (waiting or offload(performer.perform, asked))
+                    end, asked = await offload(_pull, work, answer)
+                return end  # type: ignore[no-any-return]
+        except Exception as error:  # noqa: BLE001 - logged; the try counts
+            return await offload(self._broken, error)  # type: ignore[no-any-return]
+
+    def _context(self) -> AbstractContextManager[ActionContext | None]:
+        return self._agent.contexts.open(self._claim.spec)
+
+    @property
+    def _agent(self) -> Agent:
+        return self._runner.agents[self._claim.spec.agent]
+
+    def _performer(self, context: ActionContext | None) -> Performer:
+        runner = self._runner
+        return Performer(
+            spec=self._claim.spec,
+            agent=self._agent,
+            context=context,
+            store=runner.store,
+            default_model=runner.default_model,
+            clock_ms=runner.clock_ms,
+            hint=runner.hint,
+            patience_s=self._settings.patience_s,
+        )
+
+    def _broken(self, error: Exception) -> SliceEnd:
+        """This attempt is over, the job is not: the lease is given up, and the try counts."""
+        job_id = self._claim.spec.job_id
+        if isinstance(error, StoreUnavailable):
+            return Left("store_unavailable", str(error))
+        log.error("job %s: this attempt broke off", job_id, exc_info=error)
+        try:
+            self._runner.store.abandon(self._runner.owner, job_id=job_id)
+        except StoreUnavailable as unreachable:
+            log.warning("job %s: its lease runs out by itself: %s", job_id, unreachable)
+        return Left("broke_off")
+
+    def _work(self) -> Generator[Outside, Any, SliceEnd]:
+        """The loop with its commits: yields only what touches the world outside."""
+        agent = self._agent
+        try:
+            job = self._job = _load(self._claim)
+        except (InvalidHistory, _StateLost, ValueError) as error:
+            return self._fail("state_lost", f"the stored state cannot be used: {error}")
+        steps = advance(agent, job)
+        first_step = job.state.steps
+        answer: Any = None
+        while True:
+            try:
+                effect = steps.send(answer)
+            except StopIteration as stop:
+                return self._settle(job, stop.value)
+            if not isinstance(effect, Commit):
+                answer = yield effect
+                continue
+            answer = None
+            end = self._commit(job, effect, job.state.steps - first_step)
+            if end is not None:
+                steps.close()
+                return end
+
+    # --- writing ---------------------------------------------------------------------------
+
+    def _ticket(self) -> Ticket:
+        self._seq += 1
+        return Ticket(self._claim.spec.job_id, self._claim.epoch, self._seq)
+
+    def _commit(self, job: Job, effect: Commit, steps: int) -> SliceEnd | None:
+        ticket = self._ticket()
+        progress = Progress(
+            job.state.dump(), effect.kind, effect.data, effect.messages, effect.consumes_signal
+        )
+        verdict = patiently(
+            lambda: self._runner.store.commit(ticket, progress), self._settings.patience_s
+        )
+        if verdict == "fenced":
+            return Left("fenced")
+        if verdict == "cancel":
+            return self._hand_over(job)
+        if effect.kind == UNINTERRUPTIBLE:
+            return None
+        if self._runner.stopping() or steps >= self._settings.slice_steps:
+            return self._hand_over(job)
+        return None
+
+    def _hand_over(self, job: Job) -> SliceEnd:
+        """Back to the queue; a cancel that is wanted takes effect in the same script."""
+        settlement = Settlement(JobStatus.QUEUED, delay_ms=self._settings.hint_grace_ms)
+        return self._close(Progress(job.state.dump(), "released"), settlement)
+
+    def _fail(self, reason: str, text: str) -> SliceEnd:
+        """End a job whose loop cannot even begin; its stored run state stays as it is."""
+        outcome = Outcome(ok=False, reason=reason, text=text)
+        data = {"reason": reason, "text": text}
+        progress = Progress(self._claim.run or RunState().dump(), "failed", data)
+        return self._close(progress, self._ended(JobStatus.FAILED, outcome))
+
+    def _ended(self, status: JobStatus, outcome: Outcome) -> Settlement:
+        return Settlement(status, outcome, self._settings.publish_grace_ms)
+
+    def _settle(self, job: Job, end: End) -> SliceEnd:
+        kind, data, settlement = self._settlement(end)
+        progress = Progress(job.state.dump(), kind, data, end.messages, end.consumes_signal)
+        return self._close(progress, settlement, end)
+
+    def _settlement(self, end: End) -> tuple[str, dict[str, Any], Settlement]:
+        match end:
+            case Finished(value=value, data=data):
+                outcome = Outcome(ok=True, value=value)
+                return "finished", data, self._ended(JobStatus.SUCCEEDED, outcome)
+            case Failed(reason=reason, text=text, data=data):
+                outcome = Outcome(ok=False, reason=reason, text=text)
+                data = {**data, "reason": reason, "text": text}
+                return "failed", data, self._ended(JobStatus.FAILED, outcome)
+            case Paused(pause=pause):
+                data = {"pause": pause.id, "kind": pause.kind, "question": pause.question}
+                return "paused", data, Settlement(JobStatus.PAUSED, pause)
+            case Awaiting(jobs=jobs):
+                waiting = Settlement(JobStatus.WAITING, delay_ms=AWAIT_POLL_MS)
+                return AWAITING, {"jobs": list(jobs)}, waiting
+            case Backoff(seconds=seconds, text=text, attempt=attempt):
+                data = {"in_s": round(seconds, 3), "text": text, "attempt": attempt}
+                delay = Settlement(JobStatus.WAITING, delay_ms=int(seconds * 1000))
+                return "retry", data, delay
+
+    @property
+    def _children(self) -> tuple[str, ...]:
+        return () if self._job is None else tuple(self._job.state.children)
+
+    def _close(
+        self, progress: Progress, settlement: Settlement, end: End | None = None
+    ) -> SliceEnd:
+        ticket = self._ticket()
+        status = patiently(
+            lambda: self._runner.store.settle(ticket, progress, settlement),
+            self._settings.patience_s,
+        )
+        spec = self._claim.spec
+        if status is None:
+            return Left("fenced")
+        if status is not settlement.status:
+            return self._overtaken(status)
+        if isinstance(settlement.payload, Outcome):
+            return Ended(spec, status, settlement.payload, children=self._children)
+        if isinstance(settlement.payload, Pause):
+            return Suspended(spec, settlement.payload)
+        if isinstance(end, Awaiting):
+            return Awaited(spec, end.jobs)
+        if isinstance(end, Backoff):
+            return Deferred(spec, end.seconds, end.text, end.attempt)
+        return HandedOver(spec)
+
+    def _overtaken(self, status: JobStatus) -> SliceEnd:
+        """The job was cancelled; or the settlement's reply was lost, and the job has gone on."""
+        spec = self._claim.spec
+        outcome = self._runner.store.read(spec.job_id).outcome
+        if outcome is None:
+            return Left("moved_on", status)
+        return Ended(spec, status, outcome, children=self._children)
+
+
+def _pull(
+    work: Generator[Outside, Any, SliceEnd], answer: Any
+) -> tuple[SliceEnd, None] | tuple[None, Outside]:
+    """Send an answer; returns how the slice ended, or what it asks for next."""
+    try:
+        return None, work.send(answer)
+    except StopIteration as stop:
+        return stop.value, None
+
+
+class _StateLost(Exception):
+    """The store holds fewer messages than were committed."""
+
+
+def _load(claim: Claimed) -> Job:
+    state = RunState.load(claim.run)
+    if len(claim.messages) != state.count:
+        raise _StateLost(
+            f"{state.count} messages were committed, {len(claim.messages)} are there; "
+            "check the server's maxmemory-policy (it must be noeviction)"
+        )
+    return Job(
+        spec=claim.spec,
+        transcript=Transcript(claim.messages),
+        state=state,
+        attempt=claim.tries,
+        pause=claim.pause,
+        signal=claim.signal,
+    )
