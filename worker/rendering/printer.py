@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from datetime import datetime
-from typing import TextIO
+from typing import NoReturn, TextIO
 
 from rich.console import Console
 from rich.text import Text
@@ -48,7 +48,15 @@ def make_console(file: TextIO | None = None, *, width: int | None = None) -> Con
     file = file or sys.stdout
     if width is None and not file.isatty() and not os.environ.get("COLUMNS", "").isdigit():
         width = UNBROKEN
-    return Console(file=file, width=width, highlight=False, markup=False, emoji=False)
+    return _Console(file=file, width=width, highlight=False, markup=False, emoji=False)
+
+
+class _Console(Console):
+    """Leaves a broken pipe to its caller, where rich would end the process."""
+
+    def on_broken_pipe(self) -> NoReturn:
+        """Called while ``BrokenPipeError`` is handled."""
+        raise BrokenPipeError
 
 
 class Printer:

@@ -1,0 +1,121 @@
+"""``status``, ``trace``, ``jobs``, ``inbox``, ``agents``: commands that change nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from worker.cli import failures
+from worker.cli.command import command
+
+if TYPE_CHECKING:
+    from api_client.contract import JobStatus
+    from worker.cli.session import Session
+
+JobArgument = Annotated[str, typer.Argument(metavar="JOB", help="The job's id.")]
+LimitOption = Annotated[int, typer.Option(min=1, max=10_000, help="The most that is listed.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    command(app, "status")(status)
+    command(app, "trace")(trace)
+    command(app, "inbox")(inbox)
+    command(app, "jobs")(jobs)
+    command(app, "agents")(agents)
+
+
+def status(session: Session, job: JobArgument) -> int:
+    """Where a job stands: its answer, what it waits for, what it has used."""
+    from worker.cli.tables import status_table
+
+    view = session.store.read(job)
+    session.out.result(view.model_dump(mode="json"), status_table(view))
+    return failures.OK
+
+
+def trace(
+    session: Session,
+    job: JobArgument,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Go on until the job has ended.")
+    ] = False,
+    after: Annotated[
+        str, typer.Option(metavar="OFFSET", help="Only what came after the record of this id.")
+    ] = "0",
+    full: Annotated[bool, typer.Option("--full", help="Whole observations.")] = False,
+) -> int:
+    """A job's steps: plan, action, observation, and what people did. JSON: one line a record."""
+    from api_client.records import check_offset
+    from worker.rendering import follow as followed
+    from worker.rendering import print_trace, trace_records, written
+
+    check_offset(after)
+    if not session.out.as_json:
+        print_trace(
+            session.out.console, session.store, job, after=after, following=follow, full=full
+        )
+        return failures.OK
+    events = (followed if follow else written)(session.store, job, after)
+    for record in trace_records(session.store, job, events):
+        session.out.value(record)
+    return failures.OK
+
+
+def inbox(session: Session, limit: LimitOption = 100) -> int:
+    """Jobs that wait for a person, the longest waiting first."""
+    from worker.cli.tables import inbox_listing
+
+    views = session.client.inbox(limit)
+    values = [view.model_dump(mode="json") for view in views]
+    session.out.result(values, inbox_listing(views) if views else "nobody is waited for")
+    return failures.OK
+
+
+def jobs(
+    session: Session,
+    status: Annotated[
+        str | None, typer.Option(help="List the jobs in this status; count all, if not given.")
+    ] = None,
+    limit: LimitOption = 50,
+    oldest: Annotated[bool, typer.Option("--oldest", help="Oldest first.")] = False,
+) -> int:
+    """Jobs in one status, the newest first; or how many there are in each."""
+    from worker.cli.tables import count_table, jobs_listing
+
+    if status is None:
+        counts = _counts(session)
+        session.out.result(counts, count_table(counts))
+        return failures.OK
+    views = session.store.list_jobs(_status(status), limit, newest_first=not oldest)
+    values = [view.model_dump(mode="json") for view in views]
+    session.out.result(values, jobs_listing(views) if views else f"no job is {status}")
+    return failures.OK
+
+
+def _counts(session: Session) -> dict[str, int]:
+    from api_client.contract import JobStatus
+
+    return {str(status): session.store.count(status) for status in JobStatus}
+
+
+def _status(name: str) -> JobStatus:
+    from api_client.contract import JobStatus
+    from api_client.errors import InvalidInput, shorten
+
+    try:
+        return JobStatus(name)
+    except ValueError:
+        known = ", ".join(JobStatus)
+        raise InvalidInput(f"--status {shorten(name)}: give one of {known}") from None
+
+
+def agents(session: Session) -> int:
+    """The agents that workers have announced."""
+    from worker.cli.tables import agents_listing
+
+    infos = session.client.agents()
+    values = [info.model_dump(mode="json") for info in infos]
+    session.out.result(values, agents_listing(infos) if infos else "no worker has announced any")
+    return failures.OK
