@@ -6,11 +6,10 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from worker.devserver.wire import pieces
 from worker.models.base import ModelReply, ModelRequest, Usage
 
 PATH = "/v1/chat/completions"
-_PIECE = 8
-"""Characters in one delta of a stream."""
 
 
 def read_body(body: dict[str, Any]) -> ModelRequest:
@@ -67,18 +66,14 @@ def _deltas(message: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """The message in small pieces: the role, other fields, the text, then the calls."""
     others = {k: v for k, v in message.items() if k not in ("role", "content", "tool_calls")}
     yield {"role": "assistant", "content": "", **others}
-    for piece in _pieces(message.get("content") or ""):
+    for piece in pieces(message.get("content") or ""):
         yield {"content": piece}
     for index, call in enumerate(message.get("tool_calls") or ()):
         function = call["function"]
         opened = {**call, "index": index, "function": {**function, "arguments": ""}}
         yield {"tool_calls": [opened]}
-        for piece in _pieces(function["arguments"]):
+        for piece in pieces(function["arguments"]):
             yield {"tool_calls": [{"index": index, "function": {"arguments": piece}}]}
-
-
-def _pieces(text: str) -> Iterator[str]:
-    return (text[i : i + _PIECE] for i in range(0, len(text), _PIECE))
 
 
 def _event(data: dict[str, Any]) -> str:

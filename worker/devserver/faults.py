@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from worker.devserver.wire import answer
+from worker.devserver.wire import answer, chunk, head
 
 Compute = Callable[[], Awaitable[bytes]]
 """Makes the whole proper answer, head and body."""
@@ -132,6 +132,30 @@ class Fault:
             return True
 
         return cls(f"cut stream after {events}", act)
+
+    @classmethod
+    def held_stream(cls, events: int, every: float = 0.02) -> Fault:
+        """A stream that stops after so many events and is kept open by comments alone.
+
+        It ends when the client goes away.
+
+        Args:
+            every: seconds between two comments.
+        """
+
+        async def act(writer: asyncio.StreamWriter, compute: Compute) -> bool:
+            raw = await compute()
+            sent = raw[raw.index(b"\r\n\r\n") + 4 :].split(b"\n\n")[:events]
+            described = {"content-type": "text/event-stream", "transfer-encoding": "chunked"}
+            writer.write(head(200, described))
+            for piece in sent:
+                writer.write(chunk(piece + b"\n\n"))
+            while True:  # until writing fails
+                writer.write(chunk(b": still here\n\n"))
+                await writer.drain()
+                await asyncio.sleep(every)
+
+        return cls(f"held stream after {events}", act)
 
     @classmethod
     def _sent(cls, name: str, raw: bytes) -> Fault:

@@ -1,4 +1,4 @@
-"""The server's side of Anthropic's Messages API, without streams."""
+"""The server's side of Anthropic's Messages API."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from worker.devserver.strict import WireError
+from worker.devserver.wire import event, pieces
 from worker.models.base import ModelReply, ModelRequest, Usage
 
 PATH = "/v1/messages"
@@ -114,6 +115,40 @@ def write_reply(reply: ModelReply, body: dict[str, Any], number: int) -> dict[st
             "cache_creation_input_tokens": 0,
         },
     }
+
+
+def write_events(reply: ModelReply, body: dict[str, Any], number: int) -> Iterator[str]:
+    """The same message as the events of a stream."""
+    whole = write_reply(reply, body, number)
+    begun = {**whole, "content": [], "stop_reason": None}
+    begun["usage"] = {**whole["usage"], "output_tokens": 1}
+    yield event("message_start", {"message": begun})
+    yield event("ping", {})
+    for place, block in enumerate(whole["content"]):
+        opened = {**block, **{k: "" for k in ("text", "thinking", "signature") if k in block}}
+        if "input" in block:
+            opened["input"] = {}
+        yield event("content_block_start", {"index": place, "content_block": opened})
+        for delta in _deltas(block):
+            yield event("content_block_delta", {"index": place, "delta": delta})
+        yield event("content_block_stop", {"index": place})
+    stop = {k: whole[k] for k in ("stop_reason", "stop_sequence")}
+    tokens = {"output_tokens": whole["usage"]["output_tokens"]}
+    yield event("message_delta", {"delta": stop, "usage": tokens})
+    yield event("message_stop", {})
+
+
+def _deltas(block: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    if block["type"] == "tool_use":
+        text = json.dumps(block["input"], ensure_ascii=False)
+        for piece in ("", *pieces(text)):
+            yield {"type": "input_json_delta", "partial_json": piece}
+        return
+    field = block["type"]
+    for piece in pieces(block[field]):
+        yield {"type": f"{field}_delta", field: piece}
+    if "signature" in block:
+        yield {"type": "signature_delta", "signature": block["signature"]}
 
 
 def _content(message: dict[str, Any]) -> Iterator[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""The server's side of OpenAI's Responses API, without streams."""
+"""The server's side of OpenAI's Responses API."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from worker.devserver.strict import WireError
+from worker.devserver.wire import event, pieces
 from worker.models.base import ModelReply, ModelRequest, Usage
 
 PATH = "/v1/responses"
@@ -94,6 +95,30 @@ def write_reply(reply: ModelReply, body: dict[str, Any], number: int) -> dict[st
             "input_tokens_details": {"cached_tokens": usage.cached_tokens},
         },
     }
+
+
+def write_events(reply: ModelReply, body: dict[str, Any], number: int) -> Iterator[str]:
+    """The same response as the events of a stream; the last holds all of it."""
+    whole = write_reply(reply, body, number)
+    begun = {**whole, "status": "in_progress", "output": [], "usage": None}
+    yield event("response.created", {"response": begun})
+    for place, item in enumerate(whole["output"]):
+        opened = {k: v for k, v in item.items() if k not in ("content", "arguments")}
+        yield event("response.output_item.added", {"output_index": place, "item": opened})
+        yield from _pieces_of(item, place)
+        yield event("response.output_item.done", {"output_index": place, "item": item})
+    yield event(f"response.{whole['status']}", {"response": whole})
+
+
+def _pieces_of(item: dict[str, Any], place: int) -> Iterator[str]:
+    for piece in pieces(item.get("arguments", "")):
+        delta = {"output_index": place, "delta": piece}
+        yield event("response.function_call_arguments.delta", delta)
+    for number, part in enumerate(item.get("content", ())):
+        kind = part["type"]
+        for piece in pieces(part.get("text") or part.get("refusal") or ""):
+            delta = {"output_index": place, "content_index": number, "delta": piece}
+            yield event(f"response.{kind}.delta", delta)
 
 
 def _output(message: dict[str, Any], number: int) -> Iterator[dict[str, Any]]:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
 
 _LONGEST_HEAD = 65_536
+PIECE = 8
+"""Characters in one piece of a stream."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +76,16 @@ def to_bytes(body: Any) -> bytes:
         return body
     text = body if isinstance(body, str) else json.dumps(body, ensure_ascii=False)
     return text.encode()
+
+
+def event(kind: str, data: Mapping[str, Any]) -> str:
+    """One event of a stream whose data names its type, as most formats want it."""
+    return f"event: {kind}\ndata: {json.dumps({'type': kind, **data}, ensure_ascii=False)}\n\n"
+
+
+def pieces(text: str) -> Iterator[str]:
+    """A text in the pieces that a stream sends."""
+    return (text[i : i + PIECE] for i in range(0, len(text), PIECE))
 
 
 def chunk(data: bytes) -> bytes:

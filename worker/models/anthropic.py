@@ -14,9 +14,11 @@ except ModuleNotFoundError as error:
     ) from error
 
 from worker.models.base import ModelReply, ModelRequest
-from worker.models.http import HttpModel, Times
-from worker.models.json_body import to_json
+from worker.models.http import HttpModel
+from worker.models.http_settings import Times
 from worker.models.messages_body import read_message, write_request
+from worker.models.messages_stream import MessagesCollector
+from worker.models.streaming import Collector
 
 
 class AnthropicModel(HttpModel):
@@ -67,9 +69,11 @@ class AnthropicModel(HttpModel):
         )
         self._max_tokens = max_tokens
 
-    def _write(self, request: ModelRequest) -> bytes:
-        name = self._named_model()
-        return to_json(write_request(request, name, self._max_tokens, self._extra_body))
+    def _body(self, request: ModelRequest) -> dict[str, Any]:
+        return write_request(request, self._named_model(), self._max_tokens, self._extra_body)
+
+    def _collector(self) -> Collector:
+        return MessagesCollector()
 
     def _read(
         self, raw: bytes, *, retry_after: float | None, secrets: Collection[str]

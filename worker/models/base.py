@@ -5,7 +5,7 @@ Nothing here knows an SDK. Messages have the shape of OpenAI's chat completions 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, runtime_checkable
 
@@ -72,6 +72,57 @@ class Model(Protocol):
     def reply(self, request: ModelRequest) -> ModelReply:
         """Answer the request, or raise `ModelError`."""
         ...  # pragma: no cover
+
+
+@dataclass(frozen=True, slots=True)
+class Delta:
+    """A piece of a reply, shown while the rest is still to come.
+
+    Attributes:
+        kind: ``text`` and ``refusal`` are pieces of those; ``call`` is a piece of the arguments of
+            a call; ``begin`` says that another reply begins, and the pieces before it are void.
+        text: the piece. Nothing at all says only that the model's server is alive.
+        index: which of the reply's calls, from 0.
+        name: of the call's tool, with its first piece.
+    """
+
+    kind: Literal["begin", "text", "call", "refusal"]
+    text: str = ""
+    index: int = 0
+    name: str = ""
+
+
+OnDelta = Callable[[Delta], None]
+"""Takes the pieces; raises `StreamStopped` to close the call. It must not block."""
+
+ALIVE = Delta("text")
+"""A piece without content."""
+
+
+@runtime_checkable
+class StreamingModel(Model, Protocol):
+    """A model that can show its reply while it comes."""
+
+    def stream(self, request: ModelRequest, on_delta: OnDelta) -> ModelReply:
+        """The same reply as `reply` gives, its pieces shown to ``on_delta`` as they arrive.
+
+        Raises:
+            ModelError: as `reply`; a reply that breaks off is none.
+            StreamStopped: what ``on_delta`` raised; the call has been closed.
+        """
+        ...  # pragma: no cover
+
+
+class StreamStopped(StepkeeperError):
+    """Nobody wants the rest of a reply. Raised by what takes its pieces, never by a model.
+
+    Args:
+        why: ``"cancel"``: the job is to be cancelled; ``"fenced"``: it runs somewhere else.
+    """
+
+    def __init__(self, why: Literal["cancel", "fenced"]) -> None:
+        super().__init__(why)
+        self.why: Literal["cancel", "fenced"] = why
 
 
 class ModelError(StepkeeperError):

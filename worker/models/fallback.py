@@ -6,7 +6,8 @@ import asyncio
 import time
 from collections.abc import Callable, Iterator, Sequence
 
-from worker.models.base import Model, ModelError, ModelReply, ModelRequest
+from worker.models.base import Delta, Model, ModelError, ModelReply, ModelRequest, OnDelta
+from worker.models.streaming import stream_or_show
 
 
 class FallbackModel:
@@ -63,6 +64,23 @@ class FallbackModel:
                     found: ModelReply = await model.areply(request)
                     return found
                 return await asyncio.to_thread(model.reply, request)
+            except ModelError as error:
+                errors.append(self._noted(index, error))
+        raise self._all_failed(errors)
+
+    def stream(self, request: ModelRequest, on_delta: OnDelta) -> ModelReply:
+        """The same as `reply`; what a model showed before it failed is declared void.
+
+        Raises:
+            ModelError: when none answers, with the words of each.
+            StreamStopped: what ``on_delta`` raised.
+        """
+        errors = self._waiting()
+        for index, model in self._ready():
+            if errors:
+                on_delta(Delta("begin"))
+            try:
+                return stream_or_show(model, request, on_delta)
             except ModelError as error:
                 errors.append(self._noted(index, error))
         raise self._all_failed(errors)

@@ -8,53 +8,37 @@ drop or refuse what real servers send besides the standard.
 from __future__ import annotations
 
 import asyncio
-import math
+import contextlib
+import json
 import os
 import ssl
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, ClassVar
-from urllib.parse import urlsplit
 
 import httpx2
 
-from worker.models.base import ModelError, ModelReply, ModelRequest
+from worker.models.base import ALIVE, ModelError, ModelReply, ModelRequest, OnDelta
 from worker.models.classify import Failure, failure_from_body, judge, retry_after
 from worker.models.clients import Clients
+from worker.models.http_settings import Times, checked_key, checked_url, setting
+from worker.models.json_body import to_json
+from worker.models.streaming import (
+    DONE,
+    Collector,
+    SentEvent,
+    cut_off,
+    read_data,
+    sent_events,
+    show,
+)
 from worker.models.transport import DeadlineTransport, ends_after
 
 _KEPT_OPEN = 30.0
 """Seconds that an idle connection is kept."""
-
-
-@dataclass(frozen=True, slots=True)
-class Times:
-    """How long a call may take, in seconds.
-
-    Raises:
-        ValueError: for a time that is not a positive, finite number.
-    """
-
-    silence: float
-    total: float
-    connect: float
-
-    def __post_init__(self) -> None:
-        given: dict[str, float | None] = {
-            "timeout": self.silence,
-            "total_timeout": self.total,
-            "connect_timeout": self.connect,
-        }
-        for name, value in given.items():
-            if value is None or not math.isfinite(value) or value <= 0:
-                raise ValueError(
-                    f"{name} must be a positive, finite number of seconds, not {value!r}"
-                )
-
-    def for_http(self) -> httpx2.Timeout:
-        """The same for the HTTP client; waiting for a free connection may take the whole time."""
-        return httpx2.Timeout(self.silence, connect=self.connect, pool=self.total)
+_LAST_BYTES = 1.0
+"""Seconds for a stream to end after its last event."""
 
 
 class HttpModel:
@@ -110,7 +94,7 @@ class HttpModel:
         Raises:
             ModelError: for everything that keeps the model from answering.
         """
-        content = self._write(self._with_defaults(request))
+        content = to_json(self._body(self._with_defaults(request)))
         client = self._clients.get()
         try:
             with ends_after(self._times.total):
@@ -121,7 +105,7 @@ class HttpModel:
 
     async def areply(self, request: ModelRequest) -> ModelReply:
         """The same as `reply`, for an event loop; the connections belong to that loop."""
-        content = self._write(self._with_defaults(request))
+        content = to_json(self._body(self._with_defaults(request)))
         client = await self._clients.get_async()
         try:
             async with asyncio.timeout(self._times.total):
@@ -132,6 +116,32 @@ class HttpModel:
             raise self._translated(error) from error
         return self._answer(response)
 
+    def stream(self, request: ModelRequest, on_delta: OnDelta) -> ModelReply:
+        """The same as `reply`, with the pieces shown as they arrive.
+
+        Raises:
+            ModelError: for everything that keeps the model from answering to the end.
+            StreamStopped: what ``on_delta`` raised; the connection has been closed.
+        """
+        body = self._streamed(self._body(self._with_defaults(request)))
+        sent = self._sent(to_json(body))
+        client = self._clients.get()
+        try:
+            with ends_after(self._times.total):
+                response = client.post(
+                    self.path, stream=True, stream_cls=self.sdk.Stream[Any], **sent
+                )
+                try:
+                    return self._gathered(response, on_delta)
+                finally:
+                    response.close()
+        except self.sdk.APIError as error:
+            raise self._translated(error) from error
+        except httpx2.TimeoutException as error:
+            raise judge(self._silence()) from error
+        except (httpx2.TransportError, httpx2.DecodingError) as error:
+            raise judge(connection_failure(error)) from error
+
     def close(self) -> None:
         """Close this process's connections; the next call opens new ones."""
         self._clients.close()
@@ -140,8 +150,16 @@ class HttpModel:
         """Close the running event loop's connections."""
         await self._clients.aclose()
 
-    def _write(self, request: ModelRequest) -> bytes:
+    def _body(self, request: ModelRequest) -> dict[str, Any]:
         """The body of a request, in the API's format."""
+        raise NotImplementedError
+
+    def _streamed(self, body: dict[str, Any]) -> dict[str, Any]:
+        """The same body, asking for a stream."""
+        return {**body, "stream": True}
+
+    def _collector(self) -> Collector:
+        """Puts the events of a stream together again."""
         raise NotImplementedError
 
     def _read(
@@ -166,6 +184,39 @@ class HttpModel:
     def _sent(self, content: bytes) -> dict[str, Any]:
         options = {"headers": self._headers, "timeout": self._timeout}
         return {"content": content, "cast_to": httpx2.Response, "options": options}
+
+    def _gathered(self, response: httpx2.Response, on_delta: OnDelta) -> ModelReply:
+        """The whole of a reply that comes in pieces, or at once from a server that does not."""
+        if not response.headers.get("content-type", "").startswith("text/event-stream"):
+            response.read()
+            reply = self._answer(response)
+            show(reply.message, on_delta)
+            return reply
+        wait = retry_after(response.headers, self._clock())
+        collector, pieces = self._collector(), response.iter_bytes()
+        for event in sent_events(pieces):
+            if event.data == DONE:
+                break
+            self._take(event, collector, on_delta, wait)
+        _finish(pieces)
+        if not collector.complete:
+            raise cut_off()
+        raw = json.dumps(collector.body()).encode()
+        return self._read(raw, retry_after=wait, secrets=self._secrets())
+
+    def _take(
+        self, event: SentEvent, collector: Collector, on_delta: OnDelta, wait: float | None
+    ) -> None:
+        """Take one event, and show what there is to show of it."""
+        if not event.data:
+            on_delta(ALIVE)
+            return
+        data = read_data(event)
+        if data.get("error") or "error" in (event.name, data.get("type")):
+            failure = failure_from_body(data, retry_after=wait)
+            raise judge(failure, secrets=self._secrets())
+        for delta in collector.take(event.name, data):
+            on_delta(delta)
 
     def _answer(self, response: httpx2.Response) -> ModelReply:
         wait = retry_after(response.headers, self._clock())
@@ -218,45 +269,14 @@ class HttpModel:
         }
 
 
-def setting(variable: str, meaning: str) -> str:
-    """A setting from the environment.
+def _finish(pieces: Iterator[bytes]) -> None:
+    """Read the end of a stream whose last event has come, so that its connection can be kept.
 
-    Raises:
-        ModelError: with fate ``pause``, naming the variable, when it is missing or empty.
+    A server that does not end it in time only loses the connection.
     """
-    value = os.environ.get(variable, "").strip()
-    if not value:
-        text = f"{variable} is not set: it must hold {meaning}, in the environment of the worker"
-        raise ModelError(text, "pause", code="missing_setting")
-    return value
-
-
-def checked_key(key: str) -> str:
-    """The key, if it can stand in a header; never shown in an error.
-
-    Raises:
-        ModelError: with fate ``pause`` when it cannot.
-    """
-    if not (key.isascii() and key.isprintable() and " " not in key):
-        text = "the API key (LLM_API_KEY) holds a blank or a letter that cannot stand in a header"
-        raise ModelError(text, "pause", code="bad_setting")
-    return key
-
-
-def checked_url(url: str) -> str:
-    """The address, if it is one that can be called.
-
-    Raises:
-        ModelError: with fate ``pause`` when it is not.
-    """
-    try:
-        usable = bool(urlsplit(url).hostname) and httpx2.URL(url).scheme in ("http", "https")
-    except (ValueError, httpx2.InvalidURL):
-        usable = False
-    if not usable:
-        text = f"the address of the API (LLM_BASE_URL) is not of the form https://host/v1: {url!r}"
-        raise ModelError(text, "pause", code="bad_setting")
-    return url
+    with contextlib.suppress(httpx2.TransportError), ends_after(_LAST_BYTES):
+        for _ in pieces:
+            pass
 
 
 def connection_failure(error: BaseException) -> Failure:

@@ -9,9 +9,11 @@ from typing import Any, ClassVar
 import openai
 
 from worker.models.base import ModelReply, ModelRequest
+from worker.models.chat_stream import ChatCollector
 from worker.models.completion import Dialect, EmptyContent, read_completion, write_request
-from worker.models.http import HttpModel, Times
-from worker.models.json_body import to_json
+from worker.models.http import HttpModel
+from worker.models.http_settings import Times
+from worker.models.streaming import Collector
 
 
 class OpenAIModel(HttpModel):
@@ -33,6 +35,8 @@ class OpenAIModel(HttpModel):
         empty_content: how the server wants a message that has tool calls but no text.
         drop_fields: fields of assistant messages that the server refuses to take back; True for
             all that are not standard. By default everything it sent goes back unchanged.
+        stream_usage: ask for the count of tokens at the end of a stream (``stream_options``); False
+            for servers that refuse to be asked.
         clock: gives the seconds since the epoch, to read ``Retry-After`` dates against.
 
     Raises:
@@ -61,6 +65,7 @@ class OpenAIModel(HttpModel):
         max_connections: int = 100,
         empty_content: EmptyContent = "null",
         drop_fields: bool | Collection[str] = False,
+        stream_usage: bool = True,
         clock: Callable[[], float] = time.time,
     ) -> None:
         super().__init__(
@@ -76,10 +81,17 @@ class OpenAIModel(HttpModel):
             clock=clock,
         )
         self._dialect = Dialect(empty_content, drop_fields)
+        self._stream_usage = stream_usage
 
-    def _write(self, request: ModelRequest) -> bytes:
-        body = write_request(request, self._named_model(), self._dialect, self._extra_body)
-        return to_json(body)
+    def _body(self, request: ModelRequest) -> dict[str, Any]:
+        return write_request(request, self._named_model(), self._dialect, self._extra_body)
+
+    def _streamed(self, body: dict[str, Any]) -> dict[str, Any]:
+        usage = {"stream_options": {"include_usage": True}} if self._stream_usage else {}
+        return {**usage, **body, "stream": True}
+
+    def _collector(self) -> Collector:
+        return ChatCollector()
 
     def _read(
         self, raw: bytes, *, retry_after: float | None, secrets: Collection[str]

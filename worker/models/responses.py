@@ -9,9 +9,11 @@ from typing import Any, ClassVar
 import openai
 
 from worker.models.base import ModelReply, ModelRequest
-from worker.models.http import HttpModel, Times
-from worker.models.json_body import to_json
+from worker.models.http import HttpModel
+from worker.models.http_settings import Times
 from worker.models.responses_body import read_response, write_request
+from worker.models.responses_stream import ResponsesCollector
+from worker.models.streaming import Collector
 
 
 class OpenAIResponsesModel(HttpModel):
@@ -62,8 +64,11 @@ class OpenAIResponsesModel(HttpModel):
             clock=clock,
         )
 
-    def _write(self, request: ModelRequest) -> bytes:
-        return to_json(write_request(request, self._named_model(), self._extra_body))
+    def _body(self, request: ModelRequest) -> dict[str, Any]:
+        return write_request(request, self._named_model(), self._extra_body)
+
+    def _collector(self) -> Collector:
+        return ResponsesCollector()
 
     def _read(
         self, raw: bytes, *, retry_after: float | None, secrets: Collection[str]
