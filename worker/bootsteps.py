@@ -13,6 +13,7 @@ from celery.signals import worker_shutting_down
 
 from api_client.errors import StoreUnavailable
 from api_client.hints import try_hint
+from worker.celery_config import check_pool
 from worker.control import listen_for_revokes
 from worker.service import Service
 from worker.shutdown import Leaving, pool_children
@@ -33,6 +34,7 @@ class Keeper(bootsteps.StartStopStep):
         super().__init__(worker, **kwargs)
         self._service: Service = worker.app.stepkeeper
         self._service.node = worker.hostname
+        check_pool(self._service.settings, worker.pool_cls)
         self._service.stop.clear()
         self._leaving = Leaving(
             self._service,
@@ -59,8 +61,11 @@ class Keeper(bootsteps.StartStopStep):
             threading.Thread(target=target, name=name, daemon=True).start()
 
     def stop(self, worker: Any) -> None:  # noqa: ARG002
-        """Called when the worker ends."""
+        """Called when the worker ends; waits for the event loop's jobs, within the grace time."""
         self._done.set()
+        settings = self._service.settings
+        if settings.in_flight and (in_flight := self._service.in_flight) is not None:
+            in_flight.wait_empty(settings.shutdown_grace_s)
 
     def _sweep_loop(self) -> None:
         settings = self._service.settings

@@ -1,4 +1,4 @@
-"""What Celery is told at the end of a slice: results, states, events."""
+"""Publishing an outcome through Celery: once, and with everything that hangs on it."""
 
 from __future__ import annotations
 
@@ -9,13 +9,10 @@ from celery.exceptions import Ignore
 
 from api_client.contract import JobStatus
 from api_client.errors import JobFailed
-from worker.ends import Deferred, Ended, Suspended
-from worker.models.base import ModelError
+from worker.ends import Ended
 
 if TYPE_CHECKING:
     from worker.tasks import AgentTask
-
-PAUSED = "PAUSED"
 
 
 def publish(task: AgentTask, end: Ended) -> Any:
@@ -55,30 +52,3 @@ def _publish_revoked(task: AgentTask, end: Ended) -> None:
     task.send_event("task-revoked", terminated=False, signum=None, expired=False)
     task.service.store.published(job_id)
     raise Ignore
-
-
-def report_paused(task: AgentTask, end: Suspended) -> None:
-    """Show the pause as the task's state, and on Celery's event bus.
-
-    The pause is durable already, so a person may answer, and another worker finish the job, in
-    between: a final state that this report came too late for is put back.
-    """
-    pause = end.pause
-    meta = {"reason": pause.kind, "question": pause.question, "pause_id": pause.id}
-    _report(task, end.spec.job_id, PAUSED, meta)
-    task.send_event("task-paused", reason=pause.kind, question=pause.question, pause_id=pause.id)
-
-
-def report_deferred(task: AgentTask, end: Deferred) -> None:
-    """Show that the job waits for a model.
-
-    Celery reads the result of RETRY as an exception, and fails at anything else: at each look at
-    the state, and when the final state is to be stored over it.
-    """
-    _report(task, end.spec.job_id, states.RETRY, ModelError(end.text))
-    task.send_event("task-retried", exception=end.text, traceback="")
-
-
-def _report(task: AgentTask, job_id: str, state: str, meta: dict[str, Any] | Exception) -> None:
-    """Store an intermediate state."""
-    task.backend.store_result(job_id, meta, state, request=task.request)

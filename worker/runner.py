@@ -17,7 +17,7 @@ from worker.leases import Leases
 from worker.models.base import Model
 from worker.patience import patiently
 from worker.slices import Offload, Slice
-from worker.store.base import CheckpointStore, Claim, Claimed, NotClaimed, ToPublish
+from worker.store.base import CheckpointStore, Claimed, NotClaimed, ToPublish
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,23 +65,21 @@ class Runner:
 
     def run(self, job_id: str) -> SliceEnd:
         """Advance a job until it ends, pauses, waits, or has had its turn."""
-        claim = self._claim(job_id)
+        claim = self.claim(job_id)
         if not isinstance(claim, Claimed):
-            return _nothing_to_run(claim)
+            return claim
         with self.leases.hold(job_id, claim.epoch):
             return Slice(self, claim).run()
 
-    async def arun(self, job_id: str, offload: Offload) -> SliceEnd:
-        """The same on an event loop; ``offload`` runs what blocks in a thread."""
-        claim = await offload(self._claim, job_id)
-        if not isinstance(claim, Claimed):
-            return _nothing_to_run(claim)
-        with self.leases.hold(job_id, claim.epoch):
-            return await Slice(self, claim).arun(offload)
+    async def advance_on_loop(self, claim: Claimed, threads: Offload) -> SliceEnd:
+        """Advance a claimed job on an event loop; ``threads`` run what blocks."""
+        with self.leases.hold(claim.spec.job_id, claim.epoch):
+            return await Slice(self, claim).arun(threads)
 
-    def _claim(self, job_id: str) -> Claim:
+    def claim(self, job_id: str) -> Claimed | SliceEnd:
+        """Take a job; or say what there is to do with it instead."""
         nonce = uuid.uuid4().hex
-        return patiently(
+        claim = patiently(
             lambda: self.store.claim(
                 job_id,
                 owner=self.owner,
@@ -91,6 +89,7 @@ class Runner:
             ),
             self.settings.patience_s,
         )
+        return claim if isinstance(claim, Claimed) else _nothing_to_run(claim)
 
 
 def _nothing_to_run(claim: NotClaimed | ToPublish) -> SliceEnd:

@@ -11,8 +11,8 @@ import os
 import time
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 
 from celery import Celery
 
@@ -21,6 +21,8 @@ from api_client.contract import JobSpec, JobStatus
 from api_client.hints import try_hint
 from worker.agent import Agent
 from worker.ends import Ended
+from worker.following import follow_up
+from worker.inflight import InFlight
 from worker.leases import Leases
 from worker.models.base import Model
 from worker.runner import Runner
@@ -57,6 +59,7 @@ class _Process:
     store: RedisCheckpointStore
     leases: Leases
     runner: Runner
+    in_flight: InFlight | None
 
 
 @dataclass
@@ -102,6 +105,11 @@ class Service:
         return self._process.runner
 
     @property
+    def in_flight(self) -> InFlight | None:
+        """This process's event loop for jobs, if the settings ask for one."""
+        return self._process.in_flight
+
+    @property
     def _process(self) -> _Process:
         pid = os.getpid()
         if pid not in self._parts:
@@ -130,7 +138,17 @@ class Service:
             hint=self.hint,
             settings=settings.runner,
         )
-        return _Process(store, leases, runner)
+        in_flight = self._in_flight(runner) if settings.in_flight else None
+        return _Process(store, leases, runner, in_flight)
+
+    def _in_flight(self, runner: Runner) -> InFlight:
+        # Whoever takes the hint may publish at once: this process will not do it itself.
+        settings = replace(runner.settings, publish_grace_ms=0)
+        return InFlight(
+            replace(runner, settings=settings),
+            self.settings.in_flight,
+            partial(follow_up, self),
+        )
 
     def hint(self, spec: JobSpec) -> None:
         """Tell the workers of a job; a sweep does it if the broker is away."""

@@ -40,7 +40,9 @@ class Settings(BaseSettings):
         stall_s: seconds of not taking waiting messages after which a worker restarts itself.
         wait_replicas: replicas that must hold a job before it counts as accepted (``WAIT``).
         wait_timeout_s: how long to wait for them.
-        concurrency: jobs at once in one worker process.
+        concurrency: Celery slots of one worker process; without ``in_flight``, jobs at once.
+        in_flight: jobs at once on an event loop beside the slots (threads pool only); for
+            thousands of jobs that wait for models. 0: none, a slot runs its job itself.
     """
 
     model_config = SettingsConfigDict(env_prefix="STEPKEEPER_", frozen=True, extra="ignore")
@@ -64,6 +66,7 @@ class Settings(BaseSettings):
     wait_replicas: int = Field(default=0, ge=0)
     wait_timeout_s: float = Field(default=2.0, gt=0)
     concurrency: int = Field(default=16, ge=1)
+    in_flight: int = Field(default=0, ge=0)
 
     @field_validator("agents", mode="before")
     @classmethod

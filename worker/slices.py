@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from api_client.contract import JobStatus, Outcome, Pause
 from api_client.errors import StoreUnavailable
@@ -36,8 +36,14 @@ UNINTERRUPTIBLE = "started"
 """Behind this commit a ``once`` call must really begin: ending the slice would put it in doubt."""
 
 
-Offload = Callable[..., Awaitable[Any]]
-"""Runs a function with its arguments in a thread."""
+class Offload(Protocol):
+    """Threads for what would block an event loop."""
+
+    async def commit(self, function: Callable[..., Any], *args: Any) -> Any:
+        """Run something short that talks to the store."""
+
+    async def work(self, function: Callable[..., Any], *args: Any) -> Any:
+        """Run something that may take its time."""
 
 
 class Slice:
@@ -66,20 +72,20 @@ class Slice:
         except Exception as error:  # noqa: BLE001 - logged; the try counts
             return self._broken(error)
 
-    async def arun(self, offload: Offload) -> SliceEnd:
+    async def arun(self, threads: Offload) -> SliceEnd:
         """The same on an event loop: a model call that can be awaited takes no thread."""
         try:
             with self._context() as context:
                 work = self._work()
                 performer = self._performer(context)
-                end, asked = await offload(_pull, work, None)
+                end, asked = await threads.commit(_pull, work, None)
                 while asked is not None:
                     waiting = performer.asynchronous(asked)
-                    answer = await (waiting or offload(performer.perform, asked))
-                    end, asked = await offload(_pull, work, answer)
+                    answer = await (waiting or threads.work(performer.perform, asked))
+                    end, asked = await threads.commit(_pull, work, answer)
                 return end  # type: ignore[no-any-return]
         except Exception as error:  # noqa: BLE001 - logged; the try counts
-            return await offload(self._broken, error)  # type: ignore[no-any-return]
+            return await threads.commit(self._broken, error)  # type: ignore[no-any-return]
 
     def _context(self) -> AbstractContextManager[ActionContext | None]:
         return self._agent.contexts.open(self._claim.spec)

@@ -22,8 +22,9 @@ from api_client.hints import HINT_HEADER, plain_options, try_hint
 from api_client.refusals import refusal
 from api_client.specs import check_same, spec_from_call
 from worker.agent import Agent
-from worker.ends import Awaited, Deferred, Ended, HandedOver, Left, Suspended
-from worker.publish import publish, report_deferred, report_paused
+from worker.ends import Ended, Left, SliceEnd
+from worker.following import follow_up
+from worker.publish import publish
 from worker.request import AgentRequest, options_of
 from worker.service import Service
 
@@ -111,26 +112,25 @@ class AgentTask(Task):  # type: ignore[type-arg]
             self._accept_bare(job_id, args, kwargs)
         if self.service.stop.is_set():
             self._pass_on(job_id)
-        end = self.service.runner.run(job_id)
+        end = self._advance(job_id)
         match end:
             case Ended():
                 self.service.settle_family(end)
                 return publish(self, end)
-            case Suspended():
-                report_paused(self, end)
-            case HandedOver(spec=spec):
-                try_hint(self.app, spec)
-            case Deferred():
-                report_deferred(self, end)
             case Left(why="missing"):
                 raise JobFailed(
                     f"job {job_id} was accepted, but its record is gone from the store; check "
                     "the server's maxmemory-policy (it must be noeviction)",
                     "state_lost",
                 )
-            case Awaited() | Left():
-                pass
+        if end is not None:
+            follow_up(self.service, end)
         raise Ignore
+
+    def _advance(self, job_id: str) -> SliceEnd | None:
+        """Run a slice here, or hand it to the event loop (``None``)."""
+        in_flight = self.service.in_flight
+        return self.service.runner.run(job_id) if in_flight is None else in_flight.run(job_id)
 
     def _pass_on(self, job_id: str) -> NoReturn:
         """This worker is leaving and takes nothing new; the pause keeps it from its own hint."""

@@ -1,0 +1,87 @@
+"""What follows from a slice's end, outside of publishing an outcome."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from celery import states
+
+from api_client.contract import JobStatus
+from api_client.errors import JobFailed
+from worker.ends import Deferred, Ended, HandedOver, SliceEnd, Suspended
+from worker.models.base import ModelError
+
+if TYPE_CHECKING:
+    from worker.service import Service
+
+PAUSED = "PAUSED"
+
+
+def follow_up(service: Service, end: SliceEnd) -> None:
+    """Do what a slice's end asks for: hints, states and events on Celery's side.
+
+    An ended job is hinted: whoever takes the hint publishes its outcome.
+    """
+    match end:
+        case Ended(spec=spec):
+            service.settle_family(end)
+            service.hint(spec)
+        case HandedOver(spec=spec):
+            service.hint(spec)
+        case Suspended():
+            report_paused(service, end)
+        case Deferred():
+            report_deferred(service, end)
+
+
+def report_paused(service: Service, end: Suspended) -> None:
+    """Show the pause as the task's state, and on Celery's event bus.
+
+    The pause is durable already, so a person may answer, and another worker finish the job, in
+    between: a final state that this report came too late for is put back.
+    """
+    pause, job_id = end.pause, end.spec.job_id
+    meta = {"reason": pause.kind, "question": pause.question, "pause_id": pause.id}
+    service.app.backend.store_result(job_id, meta, PAUSED)
+    send_event(
+        service,
+        "task-paused",
+        job_id,
+        reason=pause.kind,
+        question=pause.question,
+        pause_id=pause.id,
+    )
+    _put_back(service, job_id)
+
+
+def _put_back(service: Service, job_id: str) -> None:
+    view = service.store.read(job_id)
+    if not view.published or view.outcome is None:
+        return
+    backend, outcome = service.app.backend, view.outcome
+    match view.status:
+        case JobStatus.SUCCEEDED:
+            backend.store_result(job_id, outcome.value, states.SUCCESS)
+        case JobStatus.FAILED:
+            backend.mark_as_failure(job_id, JobFailed(outcome.text, outcome.reason))
+        case JobStatus.CANCELLED:
+            backend.mark_as_revoked(job_id, outcome.text)
+
+
+def report_deferred(service: Service, end: Deferred) -> None:
+    """Show that the job waits for a model.
+
+    Celery reads the result of RETRY as an exception, and fails at anything else: at each look at
+    the state, and when the final state is to be stored over it.
+    """
+    job_id = end.spec.job_id
+    service.app.backend.store_result(job_id, ModelError(end.text), states.RETRY)
+    send_event(service, "task-retried", job_id, exception=end.text, traceback="")
+
+
+def send_event(service: Service, kind: str, job_id: str, **fields: Any) -> None:
+    """Send one event of a job on Celery's event bus, if this worker sends events."""
+    app = service.app
+    if app.conf.worker_send_task_events:
+        with app.events.default_dispatcher(hostname=service.node) as dispatcher:
+            dispatcher.send(kind, uuid=job_id, **fields)
