@@ -10,25 +10,32 @@ from typing import Any
 
 from celery import Celery
 
+from api_client.celery_urls import for_celery
 from api_client.errors import InvalidInput
 from worker.settings import Settings
 
 # One place for the socket options of broker and backend: without a time-out, a connection whose
 # other end vanished silently hangs the worker for good.
 _SOCKETS: dict[str, Any] = {
-    "socket_timeout": 15,
-    "socket_connect_timeout": 5,
+    "socket_timeout": 5,
+    "socket_connect_timeout": 3,
     "socket_keepalive": True,
-    "health_check_interval": 10,
+    "health_check_interval": 5,
 }
 RESULT_EXPIRES_S = 30 * 24 * 3600
 
 
 def ours(settings: Settings) -> dict[str, Any]:
-    """Settings of an app that runs nothing but agents."""
+    """Settings of an app that runs nothing but agents.
+
+    Raises:
+        InvalidInput: a URL cannot be used.
+    """
+    broker = for_celery(settings.broker_url or settings.redis_url)
+    backend = for_celery(settings.result_backend or settings.redis_url)
     return {
-        "broker_url": settings.broker_url or settings.redis_url,
-        "result_backend": settings.result_backend or settings.redis_url,
+        "broker_url": broker.url,
+        "result_backend": backend.url,
         # JSON only (rule 14).
         "task_serializer": "json",
         "result_serializer": "json",
@@ -46,10 +53,11 @@ def ours(settings: Settings) -> dict[str, Any]:
         "broker_connection_retry_on_startup": True,
         "broker_connection_max_retries": None,
         "broker_channel_error_retry": True,
-        "broker_transport_options": dict(_SOCKETS) if _is_redis(settings) else {},
-        "redis_socket_timeout": 15,
-        "redis_socket_connect_timeout": 5,
-        "redis_socket_keepalive": True,
+        "broker_transport_options": broker.options | (_SOCKETS if broker.is_redis else {}),
+        "result_backend_transport_options": backend.options,
+        "redis_socket_timeout": _SOCKETS["socket_timeout"],
+        "redis_socket_connect_timeout": _SOCKETS["socket_connect_timeout"],
+        "redis_socket_keepalive": _SOCKETS["socket_keepalive"],
         # Without it an outage of the backend turns a finished task into a failed one.
         "result_backend_always_retry": True,
         # A job may be paused for longer than a day.
@@ -57,10 +65,6 @@ def ours(settings: Settings) -> dict[str, Any]:
         "worker_cancel_long_running_tasks_on_connection_loss": False,
         "worker_hijack_root_logger": False,
     }
-
-
-def _is_redis(settings: Settings) -> bool:
-    return (settings.broker_url or settings.redis_url).startswith(("redis", "rediss"))
 
 
 def protect(app: Celery) -> None:
@@ -79,4 +83,19 @@ def protect(app: Celery) -> None:
         raise InvalidInput(
             f"Celery settings task_serializer={app.conf.task_serializer!r}, "
             f"result_serializer={app.conf.result_serializer!r}: set both to 'json'"
+        )
+
+
+def check_pool(settings: Settings, pool: Any) -> None:
+    """Refuse a pool that cannot keep the promises.
+
+    Raises:
+        InvalidInput: names the pool and what to use in its place.
+    """
+    name = getattr(pool, "__module__", str(pool)).rpartition(".")[2]
+    if name in ("gevent", "eventlet"):
+        raise InvalidInput(f"pool {name!r} is not supported; use --pool=threads or --pool=prefork")
+    if settings.in_flight and name != "thread":
+        raise InvalidInput(
+            f"STEPKEEPER_IN_FLIGHT={settings.in_flight} needs --pool=threads, not {name!r}"
         )
