@@ -24,6 +24,7 @@ from api_client.specs import check_same, spec_from_call
 from worker.agent import Agent
 from worker.ends import Ended, Left, SliceEnd
 from worker.following import follow_up
+from worker.inline import run_inline
 from worker.publish import publish
 from worker.request import AgentRequest, options_of
 from worker.service import Service
@@ -70,6 +71,8 @@ class AgentTask(Task):  # type: ignore[type-arg]
             InvalidInput: the arguments, or an option that cannot be kept.
             StoreUnavailable: nothing was accepted.
         """
+        if self.app.conf.task_always_eager:
+            return self._apply_eagerly(args, kwargs, task_id, link, link_error, options)
         job_id = task_id or str(uuid.uuid4())
         options.update(link=link, link_error=link_error, shadow=shadow)
         delay_ms = self._delay_ms(options)
@@ -87,6 +90,14 @@ class AgentTask(Task):  # type: ignore[type-arg]
         if not delay_ms:
             try_hint(self.app, created.spec)
         return self.AsyncResult(job_id)
+
+    def _apply_eagerly(
+        self, args: Any, kwargs: Any, task_id: Any, link: Any, link_error: Any, options: Any
+    ) -> AsyncResult[Any]:
+        result: AsyncResult[Any] = super().apply_async(
+            args, kwargs, task_id=task_id, link=link, link_error=link_error, **options
+        )
+        return result
 
     def _with_defaults(self, options: dict[str, Any]) -> dict[str, Any]:
         """The options, with the task's own (queue, priority …) where none is given."""
@@ -106,7 +117,13 @@ class AgentTask(Task):  # type: ignore[type-arg]
     # --- running ---------------------------------------------------------------------------
 
     def run(self, *args: Any, **kwargs: Any) -> Any:
-        """One slice of the job that this message names."""
+        """One slice of the job that this message names.
+
+        Called directly, or eagerly (``task_always_eager``), it is the whole job, in this process
+        and without the store.
+        """
+        if self.request.called_directly or self.request.is_eager:
+            return self._run_here(args, kwargs)
         job_id = str(self.request.id)
         if self.request.get(HINT_HEADER) is None:
             self._accept_bare(job_id, args, kwargs)
@@ -126,6 +143,21 @@ class AgentTask(Task):  # type: ignore[type-arg]
         if end is not None:
             follow_up(self.service, end)
         raise Ignore
+
+    def _run_here(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """The answer; a pause, which nobody can answer here, is a failure that says so."""
+        spec = spec_from_call(
+            str(self.request.id or uuid.uuid4()),
+            self.agent.name,
+            args,
+            kwargs,
+            retention_s=self.service.settings.retention_s,
+            message={},
+        )
+        run = run_inline(
+            self.agent, spec.input, metadata=spec.metadata, tenant=spec.tenant, job_id=spec.job_id
+        )
+        return run.answer
 
     def _advance(self, job_id: str) -> SliceEnd | None:
         """Run a slice here, or hand it to the event loop (``None``)."""
@@ -160,7 +192,8 @@ class AgentTask(Task):  # type: ignore[type-arg]
         einfo: Any,  # noqa: ARG002
     ) -> None:
         """Celery has stored the result and sent the callbacks: the outcome is published."""
-        self.service.store.published(task_id)
+        if not self.request.is_eager:
+            self.service.store.published(task_id)
 
 
 def signal_task(service: Service) -> Task[Any, Any]:
