@@ -37,6 +37,8 @@ def _facts(view: JobView) -> dict[str, str | Text]:
         "job": view.job_id,
         "status": _status(view),
         "agent": view.spec.agent,
+        "parent": view.spec.parent,
+        "sub-jobs": "\n".join(view.children),
         "tenant": view.spec.tenant,
         "labels": ", ".join(view.spec.labels),
         "task": excerpt(plain(view.spec.input), 3, 300),

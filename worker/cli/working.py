@@ -127,10 +127,22 @@ def _announce_when_ready(session: Session, app: Celery, settings: Settings) -> N
 
 
 def _run(app: Celery, **options: Any) -> int:
-    """Run a Celery worker in this process until a signal ends it; returns its exit code."""
+    """Run a Celery worker in this process until a signal ends it; returns its exit code.
+
+    Celery counts a Ctrl-C as a failure; here it is an interrupt, as for every command.
+    """
+    from celery.signals import worker_shutting_down
+
+    signals: list[str] = []
+
+    def note(sig: str, **_: Any) -> None:
+        signals.append(sig)
+
+    worker_shutting_down.connect(note)
     node = app.Worker(quiet=True, no_color=_no_color(), **options)
     node.start()
-    return int(node.exitcode or failures.OK)
+    interrupted = "SIGINT" in signals and node.exitcode == failures.FAILED
+    return failures.INTERRUPTED if interrupted else int(node.exitcode or failures.OK)
 
 
 def _no_color() -> bool | None:

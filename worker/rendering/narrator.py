@@ -70,6 +70,8 @@ class Narrator:
             "reply": self._reply,
             "observation": self._observation,
             "started": self._started,
+            "delegated": self._delegated,
+            "awaiting": self._awaiting,
             "paused": self._paused,
             "signal": self._signal,
             "resumed": self._nothing,
@@ -181,6 +183,8 @@ class Narrator:
             asides.append(f"cut from {_whole(data['full']):,} characters")
         if ignored := data.get("ignored"):
             asides.append(f"ignored: {plain(ignored)}")
+        if "job" in data:
+            asides.append(f"by job {data['job']}")
         yield from self._answer(index, bool(data.get("error")), " · ".join(asides))
         yield from self._next_action()
 
@@ -196,6 +200,12 @@ class Narrator:
 
     def _started(self, _event: Event) -> Iterator[Line]:
         yield Line("started", "must not run twice from here on", "quiet", inside=True)
+
+    def _delegated(self, event: Event) -> Iterator[Line]:
+        yield Line("delegated", f"to {_sub_jobs(event)}", "wait", inside=True)
+
+    def _awaiting(self, event: Event) -> Iterator[Line]:
+        yield Line("waits for", _sub_jobs(event), "quiet", self._when(event))
 
     # --- people ----------------------------------------------------------------------------
 
@@ -254,6 +264,11 @@ def _whole(value: Any) -> int:
 
 def _number(value: Any) -> float:
     return value if isinstance(value, (int, float)) else 0.0
+
+
+def _sub_jobs(event: Event) -> str:
+    jobs = event.data.get("jobs")
+    return ", ".join(f"job {job}" for job in jobs) if isinstance(jobs, list) else plain(jobs)
 
 
 def _figures(data: Mapping[str, Any]) -> str:

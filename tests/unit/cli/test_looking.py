@@ -43,6 +43,11 @@ def test_status_says_that_a_cancel_is_wanted(desk: Desk) -> None:
     assert "worker   w@t" in said
 
 
+def test_status_names_the_job_that_asked_for_this_one(desk: Desk) -> None:
+    desk.job(parent="job-0")
+    assert "parent   job-0" in desk.run(looking.status, "job-1").out
+
+
 def test_status_as_json_is_the_whole_record(desk: Desk) -> None:
     desk.job(labels=("cs",), tenant="t1")
     value = desk.run(looking.status, "job-1", json=True).value

@@ -255,6 +255,9 @@ def test_the_rarer_records_are_told_too() -> None:
         Event(id="4-0", kind="summary", data={"i": 0, "upto": 9, "in": 50, "out": 5, "cost": 0.5}),
         Event(id="5-0", kind="compacted", data={"room": 900, "messages": 4, "of": 9}),
         Event(id="6-0", kind="resumed", data={"signal": "retry", "pause": "p1"}),
+        Event(id="7-0", kind="delegated", data={"jobs": ["a", "b"]}),
+        Event(id="8-0", kind="awaiting", data={"jobs": ["b"]}),
+        Event(id="9-0", kind="observation", data={"i": 0, "ms": 7, "job": "b"}),
         messages=summary,
     )
     assert [(line.label, line.text) for line in lines] == [
@@ -264,7 +267,11 @@ def test_the_rarer_records_are_told_too() -> None:
         ("version", "the agent changed from 1 to 2"),
         ("summary", "Summary: all is well."),
         ("shortened", "too long for the model, which is shown 4 of 9 messages"),
+        ("delegated", "to job a, job b"),
+        ("waits for", "job b"),
+        ("observation", "Summary: all is well."),
     ]
+    assert lines[-1].aside == "7 ms · by job b"
     assert lines[4].aside == "50 in + 5 out tokens · cost 0.5"
 
 

@@ -1,0 +1,130 @@
+"""Commands against a real store, without a worker."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from api_client.contract import JobStatus
+from api_client.keys import partition_of
+from tests.support.paused import ended_job, paused_job
+from worker.cli import failures, main
+from worker.embedded import EmbeddedServer, find_server
+from worker.store.redis import RedisCheckpointStore
+
+Stepkeeper = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def stepkeeper(
+    redis_url: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Stepkeeper:
+    """Runs a command on an empty store; returns exit code, output and errors."""
+    monkeypatch.setenv("STEPKEEPER_REDIS_URL", redis_url)
+
+    def run(*words: str) -> tuple[int, str, str]:
+        code = main(words)
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return run
+
+
+@pytest.fixture
+def store(redis_url: str) -> RedisCheckpointStore:
+    """The same store."""
+    return RedisCheckpointStore.from_url(redis_url)
+
+
+def test_a_job_is_handed_in_looked_at_and_cancelled(
+    stepkeeper: Stepkeeper, store: RedisCheckpointStore
+) -> None:
+    code, out, err = stepkeeper("submit", "shop", "x", "--no-check", "--label", "a", "--label", "b")
+    job = out.strip()
+    assert (code, err) == (0, "")
+    assert store.read(job).spec.labels == ("a", "b")
+    assert json.loads(stepkeeper("status", job, "--json")[1])["status"] == "queued"
+    assert stepkeeper("cancel", job, "--by", "anna") == (0, f"job {job} is cancelled\n", "")
+    assert "cancel        wanted by anna" in stepkeeper("trace", job, "--follow")[1]
+    assert json.loads(stepkeeper("jobs", "--json")[1])["cancelled"] == 1
+
+
+def test_no_agent_is_known_before_a_worker_has_announced_it(
+    stepkeeper: Stepkeeper, store: RedisCheckpointStore
+) -> None:
+    code, out, err = stepkeeper("submit", "shop", "x")
+    assert (code, out) == (failures.REFUSED, "")
+    assert "unknown agent 'shop'; workers have announced: none yet" in err
+    assert sum(store.count(status) for status in JobStatus) == 0
+
+
+def test_waiting_ends_in_time_where_no_worker_is(stepkeeper: Stepkeeper) -> None:
+    words = ("submit", "shop", "x", "--no-check", "--wait", "--timeout", "0.2")
+    code, out, err = stepkeeper(*words)
+    assert (code, out) == (failures.TIMED_OUT, "")
+    assert "is still queued after 0.2 s and goes on" in err
+
+
+def test_a_pause_is_answered_once(stepkeeper: Stepkeeper, store: RedisCheckpointStore) -> None:
+    paused_job(store)
+    words = ("answer", "job-1", "yes", "--by", "anna", "--pause", "p1")
+    assert stepkeeper(*words)[0] == failures.OK
+    code, out, err = stepkeeper(*words)
+    assert (code, out) == (failures.REFUSED, "")
+    assert err.startswith("stepkeeper: job job-1: this pause was answered by anna (answer) at ")
+    assert store.events("job-1")[-1].kind == "signal"
+
+
+def test_jobs_are_found_over_all_partitions(
+    stepkeeper: Stepkeeper, redis_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = RedisCheckpointStore.from_url(redis_url, partitions=3)
+    ids = [f"job-{number}" for number in range(9)]
+    for job_id in ids:
+        ended_job(store, job_id, value=job_id)
+    assert len({partition_of(job_id, 3) for job_id in ids}) == 3
+    monkeypatch.setenv("STEPKEEPER_PARTITIONS", "3")
+    found = json.loads(stepkeeper("jobs", "--status", "succeeded", "--json")[1])
+    assert sorted(item["spec"]["job_id"] for item in found) == ids
+    assert stepkeeper("status", "job-4", "--partitions", "1")[0] == failures.REFUSED
+
+
+def test_a_url_of_another_form_is_refused(stepkeeper: Stepkeeper) -> None:
+    code, _, err = stepkeeper("agents", "--redis-url", "http://:secret@127.0.0.1/")
+    assert code == failures.REFUSED
+    assert "begins with none of redis, rediss, unix, sentinel" in err
+    assert "secret" not in err
+
+
+def test_an_embedded_server_keeps_its_data(stepkeeper: Stepkeeper, tmp_path: Path) -> None:
+    here = f"--embedded={tmp_path / 'data'}"
+    code, out, err = stepkeeper("submit", "shop", "x", "--no-check", here)
+    assert code == failures.OK
+    assert err.startswith("stepkeeper: started the server at redis://127.0.0.1:")
+    assert f"data in {tmp_path / 'data'}\n" in err
+    assert find_server(tmp_path / "data") is None
+    code, shown, err = stepkeeper("status", out.strip(), here, "--json")
+    assert (code, err) == (failures.OK, "")
+    assert json.loads(shown)["spec"]["input"] == "x"
+
+
+def test_an_embedded_server_that_runs_is_joined(
+    stepkeeper: Stepkeeper, own_valkey: EmbeddedServer
+) -> None:
+    code, _, err = stepkeeper("jobs", f"--embedded={own_valkey.data_dir}")
+    assert code == failures.OK
+    assert err.startswith(f"stepkeeper: joined the server at {own_valkey.url}, data in ")
+    assert own_valkey.running
+
+
+def test_a_folder_that_cannot_be_written_is_one_line(
+    stepkeeper: Stepkeeper, tmp_path: Path
+) -> None:
+    (tmp_path / "file").touch()
+    code, _, err = stepkeeper("agents", f"--embedded={tmp_path / 'file' / 'data'}")
+    assert code == failures.UNREACHABLE
+    assert err.startswith("stepkeeper: cannot keep data in ")
+    assert err.count("\n") == 1
