@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -128,3 +131,23 @@ def test_a_folder_that_cannot_be_written_is_one_line(
     assert code == failures.UNREACHABLE
     assert err.startswith("stepkeeper: cannot keep data in ")
     assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize("words", [["jobs"], ["jobs", "--json"], ["trace", "job-1"]])
+def test_a_reader_that_has_had_enough_is_no_error(
+    redis_url: str, store: RedisCheckpointStore, words: list[str]
+) -> None:
+    """As in ``stepkeeper trace JOB | head -n 1``."""
+    ended_job(store, "job-1", value="x")
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(
+        [sys.executable, "-m", "worker.cli", *words, "--redis-url", redis_url],
+        stdout=writing,
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (failures.OK, "")
