@@ -15,8 +15,17 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 import redis
 from redis.backoff import ExponentialBackoff
+from redis.exceptions import (
+    ClusterDownError,
+    MasterDownError,
+    NoPermissionError,
+    OutOfMemoryError,
+    ReadOnlyError,
+    RedisError,
+    ResponseError,
+    TryAgainError,
+)
 from redis.exceptions import ConnectionError as RedisConnectionError
-from redis.exceptions import RedisError, ResponseError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 from redis.retry import Retry
 from redis.sentinel import Sentinel
@@ -45,6 +54,15 @@ _NOT_NOW = (
     "CLUSTERDOWN",
     "TRYAGAIN",
     "MAXCLIENTS",
+)
+# redis-py cuts the word off the text of the errors for which it has a class.
+_CUT_OFF: tuple[tuple[type[ResponseError], str], ...] = (
+    (ReadOnlyError, "READONLY"),
+    (OutOfMemoryError, "OOM"),
+    (NoPermissionError, "NOPERM"),
+    (MasterDownError, "MASTERDOWN"),
+    (ClusterDownError, "CLUSTERDOWN"),
+    (TryAgainError, "TRYAGAIN"),
 )
 
 
@@ -174,12 +192,21 @@ def translated(where: str) -> Iterator[None]:
             "check STEPKEEPER_REDIS_URL and that the server runs"
         ) from error
     except ResponseError as error:
-        text = _first_line(error)
+        text = _whole_line(error)
         if not text.startswith(_NOT_NOW) and not any(f" {word} " in text for word in _NOT_NOW):
             raise
         raise StoreUnavailable(f"Redis at {where} refuses: {text}") from error
     except RedisError as error:
         raise StoreUnavailable(f"Redis at {where}: {_first_line(error)}") from error
+
+
+def _whole_line(error: ResponseError) -> str:
+    """The server's own words, the word for programs first."""
+    text = _first_line(error)
+    for kind, word in _CUT_OFF:
+        if isinstance(error, kind) and not text.startswith(word):
+            return f"{word} {text}"
+    return text
 
 
 def _first_line(error: BaseException) -> str:

@@ -15,6 +15,7 @@ from celery.utils.imports import symbol_by_name
 from worker.agent import Agent, by_name
 from worker.bootsteps import Keeper
 from worker.celery_config import protect
+from worker.consumer import with_calm_leave
 from worker.control import note_revoked, with_durable_revoke
 from worker.discovery import load_agents, with_delegates
 from worker.service import Service
@@ -43,6 +44,7 @@ def install(
     app.register_task(signal_task(service))
     app.register_task(cancel_task(service))
     app.control_cls = with_durable_revoke(symbol_by_name(str(app.control_cls)), service)  # type: ignore[assignment]
+    app.conf.worker_consumer = with_calm_leave(symbol_by_name(app.conf.worker_consumer))
     app.steps["worker"].add(Keeper)
     app.stepkeeper = service  # type: ignore[attr-defined]
     task_revoked.connect(note_revoked, weak=False, dispatch_uid="stepkeeper-revoked")

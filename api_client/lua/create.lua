@@ -5,6 +5,8 @@
 -- ARGV  1 job id  2 spec (JSON)  3 agent  4 schema version  5 retention (s)
 --       6 time (ms) to give the first hint before a sweep sends another
 --       7 delay (ms) before which the job must not start, 0 for none
+--       8 "1" if a WAIT for replicas follows: it waits for this connection's last write, so a job
+--         that is there already is written to once more, without a change
 -- Returns {1} if the job is new, {0, spec} with the stored spec if the id exists.
 --
 -- Fields of the record:
@@ -20,18 +22,22 @@
 --   cancel                       the outcome (JSON) that the job is to have by order of a caller
 local stored = redis.call('HGET', KEYS[1], 'spec')
 if stored then
+  if ARGV[8] == '1' then
+    redis.call('HINCRBY', KEYS[1], 'epoch', 0)
+  end
   return {0, stored}
 end
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+-- The first write takes memory: a server that has none refuses here, and nothing has changed.
+redis.call('HSET', KEYS[1], 'v', ARGV[4], 'spec', ARGV[2], 'agent', ARGV[3], 'ttl', ARGV[5],
+  'created', now, 'status', 'queued', 'since', now, 'epoch', 0, 'seq', 0, 'tries', 0, 'hints', 0)
 -- An id whose first job has expired may be used again; the indexes must forget that one.
 if redis.call('ZREM', KEYS[5] .. 'published', ARGV[1]) == 1 then
   for _, status in ipairs({'succeeded', 'failed', 'cancelled', 'poison'}) do
     redis.call('ZREM', KEYS[5] .. status, ARGV[1])
   end
 end
-local time = redis.call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
-redis.call('HSET', KEYS[1], 'v', ARGV[4], 'spec', ARGV[2], 'agent', ARGV[3], 'ttl', ARGV[5],
-  'created', now, 'status', 'queued', 'since', now, 'epoch', 0, 'seq', 0, 'tries', 0, 'hints', 0)
 if ARGV[7] == '0' then
   redis.call('ZADD', KEYS[4], now + ARGV[6], ARGV[1])
   redis.call('ZADD', KEYS[5] .. 'queued', now, ARGV[1])
