@@ -69,7 +69,7 @@ def _put_back(service: Service, job_id: str) -> None:
 
 
 def report_deferred(service: Service, end: Deferred) -> None:
-    """Show that the job waits for a model.
+    """Show that the job waits for a model; a final state that this comes too late for is put back.
 
     Celery reads the result of RETRY as an exception, and fails at anything else: at each look at
     the state, and when the final state is to be stored over it.
@@ -77,6 +77,7 @@ def report_deferred(service: Service, end: Deferred) -> None:
     job_id = end.spec.job_id
     service.app.backend.store_result(job_id, ModelError(end.text), states.RETRY)
     send_event(service, "task-retried", job_id, exception=end.text, traceback="")
+    _put_back(service, job_id)
 
 
 def send_event(service: Service, kind: str, job_id: str, **fields: Any) -> None:
