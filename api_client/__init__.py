@@ -24,6 +24,7 @@ from api_client.contract import (
     Signal,
     Usage,
 )
+from api_client.live import LiveRecord
 
 __all__ = [
     "AgentClient",
@@ -38,6 +39,7 @@ __all__ = [
     "JobSpec",
     "JobStatus",
     "JobView",
+    "LiveRecord",
     "Outcome",
     "Pause",
     "PauseKind",

@@ -55,7 +55,7 @@ class AdminStore(RedisJobStore):
             JobNotFound
             Conflict: it has not ended, or is not published; nothing was changed.
         """
-        keys = self._keys(job_id).of_transition(job_id)
+        keys = self._keys(job_id).of_ending(job_id)
         reply = [item.decode() for item in self._run("purge", keys, [job_id, int(force)])]
         match reply:
             case ["missing"]:

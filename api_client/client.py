@@ -36,6 +36,7 @@ from api_client.errors import (
     WaitTimeout,
     shorten,
 )
+from api_client.live import LiveRecord
 from api_client.records import one_line
 from api_client.redis_store import RedisJobStore
 from api_client.refusals import refusal
@@ -207,6 +208,23 @@ class AgentClient:
             yield from events
             after = events[-1].id if events else after
             if not events and (not follow or self._store.read(job_id).status.ended):
+                return
+
+    def live(self, job_id: str, after: str = "0", *, follow: bool = False) -> Iterator[LiveRecord]:
+        """Pieces of the model's replies as they come, of agents with ``stream=True``.
+
+        A reader that was cut off goes on behind the last record it has seen.
+
+        Args:
+            after: the id of a record; everything that is still kept, if not given.
+            follow: go on until the job has ended.
+        """
+        self._store.read(job_id)
+        while True:
+            records = self._store.live(job_id, after, block_s=1.0 if follow else 0.0)
+            yield from records
+            after = records[-1].id if records else after
+            if not records and (not follow or self._store.read(job_id).status.ended):
                 return
 
     # --- people ----------------------------------------------------------------------------

@@ -7,6 +7,7 @@ is one script call on one slot of a cluster. ``P`` is the job's partition.
 ``{sk:P}:job:ID``         hash    the job record (fields: see ``lua/create.lua``)
 ``{sk:P}:messages:ID``    list    the transcript, one JSON message an element
 ``{sk:P}:trace:ID``       stream  one record a commit, pause, signal, …
+``{sk:P}:live:ID``        stream  pieces of replies while they come, kept for a short time
 ``{sk:P}:due``            zset    job ids by the time (ms) at which a sweep must look at them
 ``{sk:P}:is:STATUS``      zset    job ids by the time (ms) at which they entered that status
 ``{sk:P}:is:poison``      zset    the failed ones in quarantine, likewise
@@ -51,6 +52,10 @@ class Keys:
         """The trace."""
         return f"{self.prefix}trace:{job_id}"
 
+    def live(self, job_id: str) -> str:
+        """The pieces of replies that are still coming."""
+        return f"{self.prefix}live:{job_id}"
+
     def index(self, status: JobStatus) -> str:
         """The index of the jobs that are in ``status``."""
         return self.index_prefix + status
@@ -66,3 +71,7 @@ class Keys:
         that it can build lies in the same slot.
         """
         return [*self.of_job(job_id), self.due, self.index_prefix]
+
+    def of_ending(self, job_id: str) -> list[str]:
+        """What the end of a job needs: the same, and its live stream."""
+        return [*self.of_transition(job_id), self.live(job_id)]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from api_client.contract import AgentInfo, Event, JobSpec, JobStatus, JobView, Signal
+from api_client.live import LiveRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,14 @@ class JobStore(Protocol):
         """Trace records behind the offset ``after``; waits up to ``block_s`` for the first.
 
         Empty for an unknown job. Raises ``InvalidInput`` if ``after`` is no offset.
+        """
+
+    def live(
+        self, job_id: str, after: str = "0", count: int = 1000, block_s: float = 0.0
+    ) -> list[LiveRecord]:
+        """Records of the live stream behind the offset ``after``, as ``events`` gives the trace's.
+
+        Empty for an unknown job and for one whose stream has been forgotten.
         """
 
     def signal(self, job_id: str, pause_id: str, signal: Signal, signal_id: str) -> None:

@@ -54,6 +54,8 @@ class Agent:
         max_model_attempts: model errors in a row before the job pauses.
         max_bad_turns: replies in a row of which nothing could be used, before the job fails.
         parallel_safe: calls of ``safe`` tools that stand side by side in one reply run at once.
+        stream: replies are shown while they come, in the job's live stream
+            (``AgentClient.live``); the reply itself is the same.
         memory: what the model sees of a long transcript.
         language: of every text that we write for the model.
         on_version_change: a job that began under another ``version`` goes on with this code
@@ -83,6 +85,7 @@ class Agent:
     tool_choice: str | dict[str, Any] | None = None
     parallel_tool_calls: bool | None = None
     parallel_safe: bool = False
+    stream: bool = False
     memory: Memory = EVERYTHING
     on_version_change: Literal["continue", "pause"] = "continue"
     version: str = ""

@@ -32,7 +32,8 @@ def ask(agent: Agent, job: Job) -> Part:
         tool_choice=agent.tool_choice,
         parallel_tool_calls=agent.parallel_tool_calls,
     )
-    answer: ModelAnswer = yield CallModel(request)
+    live = job.state.steps + 1 if agent.stream else None
+    answer: ModelAnswer = yield CallModel(request, live=live)
     return (yield from take_reply(agent, job, answer, messages))
 
 

@@ -21,10 +21,15 @@ from worker.tools import Arguments, Observation, Tool
 
 @dataclass(frozen=True, slots=True)
 class CallModel:
-    """Ask a model, the agent's own if none is named. Answered with ``ModelAnswer``."""
+    """Ask a model, the agent's own if none is named. Answered with ``ModelAnswer``.
+
+    Attributes:
+        live: number of the step as which the reply is shown while it comes; ``None``: it is not.
+    """
 
     request: ModelRequest
     model: Model | None = None
+    live: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,16 @@ from worker.effects import (
     ToolAnswer,
 )
 from worker.errors import PauseRequested
-from worker.models.base import Model, ModelError, ModelReply, ModelRequest
+from worker.live import LiveWriter
+from worker.models.base import (
+    Model,
+    ModelError,
+    ModelReply,
+    ModelRequest,
+    OnDelta,
+    StreamStopped,
+)
+from worker.models.streaming import stream_or_show
 from worker.parallel import side_by_side
 from worker.patience import patiently
 from worker.state import Tokens
@@ -41,6 +50,7 @@ class Performer:
     """Performs the effects of one slice.
 
     Attributes:
+        epoch: of the claim.
         default_model: for agents that name none.
         clock_ms: monotonic milliseconds, for measuring calls.
         hint: tells the workers of a new sub-job.
@@ -48,6 +58,7 @@ class Performer:
     """
 
     spec: JobSpec
+    epoch: int
     agent: Agent
     context: ActionContext | None
     store: CheckpointStore
@@ -59,8 +70,10 @@ class Performer:
     def perform(self, effect: Outside) -> Any:
         """Perform an effect; returns what the loop is sent."""
         match effect:
-            case CallModel(request=request, model=named):
+            case CallModel(request=request, model=named, live=None):
                 return self._timed(partial(_ask, self._model(named), request), ModelAnswer)
+            case CallModel(request=request, model=named, live=int(step)):
+                return self._ask_live(self._model(named), request, step)
             case CallTool():
                 return self._tool_call(effect)()
             case CallTools(calls=calls):
@@ -70,11 +83,24 @@ class Performer:
 
     def asynchronous(self, effect: Outside) -> Awaitable[ModelAnswer] | None:
         """The same as an awaitable, where that saves a thread: models with ``areply``."""
-        if not isinstance(effect, CallModel):
+        if not isinstance(effect, CallModel) or effect.live is not None:
             return None
         model = self._model(effect.model)
         areply = getattr(model, "areply", None)
         return self._await_model(model, areply, effect.request) if areply else None
+
+    def _ask_live(
+        self, model: Model, request: ModelRequest, step: int
+    ) -> ModelAnswer | StreamStopped:
+        """Ask a model and show its reply while it comes; also says that nobody wants the rest."""
+        emit = partial(self.store.emit, self.spec.job_id, self.epoch)
+        try:
+            with LiveWriter(emit, step) as show:
+                ask = partial(_ask, model, request, show)
+                answer: ModelAnswer = self._timed(ask, ModelAnswer)
+                return answer
+        except StreamStopped as stopped:
+            return stopped
 
     async def _await_model(
         self, model: Model, areply: Callable[..., Any], request: ModelRequest
@@ -131,10 +157,14 @@ def _result_of(outcome: Outcome, view: JobView) -> SubResult:
     return SubResult(outcome, tokens, view.active_ms)
 
 
-def _ask(model: Model, request: ModelRequest) -> ModelReply | ModelError:
+def _ask(
+    model: Model, request: ModelRequest, show: OnDelta | None = None
+) -> ModelReply | ModelError:
     """The model's reply, or its error as a value."""
     try:
-        return model.reply(request)
+        return model.reply(request) if show is None else stream_or_show(model, request, show)
+    except StreamStopped:
+        raise
     except ModelError as error:
         return error
     except Exception as error:  # noqa: BLE001 - becomes a pause

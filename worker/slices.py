@@ -16,6 +16,7 @@ from worker.ends import Awaited, Deferred, Ended, HandedOver, Left, SliceEnd, Su
 from worker.job import Job
 from worker.loop import advance
 from worker.messages import InvalidHistory, Transcript
+from worker.models.base import StreamStopped
 from worker.patience import patiently
 from worker.performing import Outside, Performer
 from worker.state import RunState
@@ -98,6 +99,7 @@ class Slice:
         runner = self._runner
         return Performer(
             spec=self._claim.spec,
+            epoch=self._claim.epoch,
             agent=self._agent,
             context=context,
             store=runner.store,
@@ -134,14 +136,21 @@ class Slice:
                 effect = steps.send(answer)
             except StopIteration as stop:
                 return self._settle(job, stop.value)
-            if not isinstance(effect, Commit):
+            if isinstance(effect, Commit):
+                answer = None
+                end = self._commit(job, effect, job.state.steps - first_step)
+            else:
                 answer = yield effect
-                continue
-            answer = None
-            end = self._commit(job, effect, job.state.steps - first_step)
+                end = self._unwanted(job, answer)
             if end is not None:
                 steps.close()
                 return end
+
+    def _unwanted(self, job: Job, answer: Any) -> SliceEnd | None:
+        """How the slice ends if a reply was broken off, because nobody wants it."""
+        if not isinstance(answer, StreamStopped):
+            return None
+        return self._hand_over(job) if answer.why == "cancel" else Left("fenced")
 
     # --- writing ---------------------------------------------------------------------------
 
@@ -170,7 +179,9 @@ class Slice:
     def _hand_over(self, job: Job) -> SliceEnd:
         """Back to the queue; a cancel that is wanted takes effect in the same script."""
         settlement = Settlement(JobStatus.QUEUED, delay_ms=self._settings.hint_grace_ms)
-        return self._close(Progress(job.state.dump(), "released"), settlement)
+        messages, consumes = job.carry()
+        progress = Progress(job.state.dump(), "released", {}, messages, consumes)
+        return self._close(progress, settlement)
 
     def _fail(self, reason: str, text: str) -> SliceEnd:
         """End a job whose loop cannot even begin; its stored run state stays as it is."""

@@ -134,6 +134,17 @@ class Fault:
         return cls(f"cut stream after {events}", act)
 
     @classmethod
+    def paced_stream(cls, every: float) -> Fault:
+        """The proper stream, one event every so many seconds."""
+
+        async def act(writer: asyncio.StreamWriter, compute: Compute) -> bool:
+            await _begin_stream(writer, await compute(), None, every)
+            writer.write(chunk(b""))
+            return True
+
+        return cls(f"paced stream {every}", act)
+
+    @classmethod
     def held_stream(cls, events: int, every: float = 0.02) -> Fault:
         """A stream that stops after so many events and is kept open by comments alone.
 
@@ -144,12 +155,7 @@ class Fault:
         """
 
         async def act(writer: asyncio.StreamWriter, compute: Compute) -> bool:
-            raw = await compute()
-            sent = raw[raw.index(b"\r\n\r\n") + 4 :].split(b"\n\n")[:events]
-            described = {"content-type": "text/event-stream", "transfer-encoding": "chunked"}
-            writer.write(head(200, described))
-            for piece in sent:
-                writer.write(chunk(piece + b"\n\n"))
+            await _begin_stream(writer, await compute(), events, 0.0)
             while True:  # until writing fails
                 writer.write(chunk(b": still here\n\n"))
                 await writer.drain()
@@ -164,6 +170,19 @@ class Fault:
             return True
 
         return cls(name, act)
+
+
+async def _begin_stream(
+    writer: asyncio.StreamWriter, raw: bytes, events: int | None, every: float
+) -> None:
+    """Send the head and the first events of a whole answer, in chunks."""
+    described = {"content-type": "text/event-stream", "transfer-encoding": "chunked"}
+    writer.write(head(200, described))
+    sent = raw[raw.index(b"\r\n\r\n") + 4 :].split(b"\n\n")
+    for piece in sent[:-1][:events]:
+        writer.write(chunk(piece + b"\n\n"))
+        await writer.drain()
+        await asyncio.sleep(every)
 
 
 async def _serve(writer: asyncio.StreamWriter, compute: Compute) -> bool:

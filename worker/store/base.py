@@ -6,7 +6,7 @@ also when the first call did take effect and only its reply was lost.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -141,6 +141,15 @@ class CheckpointStore(JobStore, Protocol):
 
     def published(self, job_id: str) -> None:
         """The outcome has reached the result backend; the job's keys expire from now on."""
+
+    def emit(self, job_id: str, epoch: int, records: Sequence[Mapping[str, Any]]) -> CommitAnswer:
+        """Append to the job's live stream while holding the lease; changes nothing of the job.
+
+        Sent twice it appends twice. Without records it only tells how the job stands.
+
+        Args:
+            records: the fields of ``LiveRecord`` without its id.
+        """
 
     def wake(self, job_id: str) -> JobSpec | None:
         """A sub-job has ended: let its parent look.

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from api_client.contract import (
     SIGNAL,
@@ -23,6 +23,7 @@ from api_client.contract import (
     Usage,
 )
 from api_client.errors import JobNotFound
+from api_client.live import LIVE_LENGTH, LIVE_TTL_S, LiveRecord
 from api_client.records import check_offset, dumps
 from api_client.redis_store import FIRST_HINT_GRACE_MS
 from api_client.refusals import cancelled_text, not_found, refusal
@@ -40,6 +41,8 @@ from worker.store.base import (
     ToPublish,
 )
 from worker.store.outcomes import poison_outcome
+
+Entry = TypeVar("Entry", Event, LiveRecord)
 
 
 @dataclass(slots=True)
@@ -70,6 +73,8 @@ class _Record:
     expires: int | None = None
     messages: list[str] = field(default_factory=list)
     trace: list[Event] = field(default_factory=list)
+    live: list[LiveRecord] = field(default_factory=list)
+    live_until: int = 0
 
     def enter(self, status: JobStatus, now: int) -> None:
         if status is not self.status:
@@ -121,11 +126,8 @@ class MemoryStore:
         return [job for job in found if job is not None]
 
     def _note(self, job: _Record, kind: str, data: dict[str, Any]) -> None:
-        now = self._clock()
-        last = job.trace[-1].id.split("-") if job.trace else ["0", "0"]
-        number = int(last[1]) + 1 if int(last[0]) >= now else 0
-        stamp = max(now, int(last[0]))
-        job.trace.append(Event(id=f"{stamp}-{number}", kind=kind, data=json.loads(dumps(data))))
+        event_id = _next_id(job.trace[-1].id if job.trace else "0-0", self._clock())
+        job.trace.append(Event(id=event_id, kind=kind, data=json.loads(dumps(data))))
         self._lock.notify_all()
 
     # --- callers ---------------------------------------------------------------------------
@@ -182,6 +184,27 @@ class MemoryStore:
         self, job_id: str, after: str = "0", count: int = 1000, block_s: float = 0.0
     ) -> list[Event]:
         """See ``JobStore.events``."""
+        return self._stream(job_id, lambda job: job.trace, after, count, block_s)
+
+    def live(
+        self, job_id: str, after: str = "0", count: int = 1000, block_s: float = 0.0
+    ) -> list[LiveRecord]:
+        """See ``JobStore.live``."""
+
+        def kept(job: _Record) -> list[LiveRecord]:
+            return job.live if job.live_until > self._clock() else []
+
+        return self._stream(job_id, kept, after, count, block_s)
+
+    def _stream(
+        self,
+        job_id: str,
+        entries: Callable[[_Record], Sequence[Entry]],
+        after: str,
+        count: int,
+        block_s: float,
+    ) -> list[Entry]:
+        """Entries behind an offset; waits for the first."""
         check_offset(after)
         if count < 1:
             return []
@@ -189,7 +212,7 @@ class MemoryStore:
         with self._lock:
             while True:
                 job = self._find(job_id)
-                found = [e for e in job.trace if _order(e.id) > _order(after)] if job else []
+                found = [e for e in entries(job) if _order(e.id) > _order(after)] if job else []
                 left = deadline - time.monotonic()
                 if found or left <= 0:
                     return found[:count]
@@ -416,6 +439,22 @@ class MemoryStore:
                 job.free()
                 job.expires = self._clock() + job.spec.retention_s * 1000
 
+    def emit(self, job_id: str, epoch: int, records: Sequence[Mapping[str, Any]]) -> CommitAnswer:
+        """See ``CheckpointStore.emit``."""
+        with self._lock:
+            job, now = self._find(job_id), self._clock()
+            if job is None or job.epoch != epoch:
+                return "fenced"
+            if records and job.live_until <= now:
+                job.live.clear()
+            for record in records:
+                record_id = _next_id(job.live[-1].id if job.live else "0-0", now)
+                job.live.append(LiveRecord(id=record_id, **json.loads(dumps(record))))
+            del job.live[:-LIVE_LENGTH]
+            job.live_until = now + LIVE_TTL_S * 1000 if records else job.live_until
+            self._lock.notify_all()
+            return "committed" if job.cancel is None else "cancel"
+
     def wake(self, job_id: str) -> JobSpec | None:
         """See ``CheckpointStore.wake``."""
         with self._lock:
@@ -472,6 +511,12 @@ class MemoryStore:
 
 def _cancelled(request: tuple[str, str]) -> Outcome:
     return Outcome(ok=False, reason="cancelled", text=cancelled_text(*request))
+
+
+def _next_id(last: str, now: int) -> str:
+    """The id of the next entry of a stream: later than the last, and not before ``now``."""
+    stamp, number = _order(last)
+    return f"{stamp}-{number + 1}" if stamp >= now else f"{now}-0"
 
 
 def _order(event_id: str) -> tuple[int, int]:

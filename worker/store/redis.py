@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from api_client.connection import translated
@@ -18,6 +18,7 @@ from api_client.contract import (
     Pause,
 )
 from api_client.keys import AGENTS
+from api_client.live import LIVE_LENGTH, LIVE_TTL_S
 from api_client.records import check_version, dumps, pairs
 from api_client.redis_store import RedisJobStore
 from api_client.scripts import Argument, Scripts
@@ -117,7 +118,13 @@ class RedisCheckpointStore(RedisJobStore):
 
     def published(self, job_id: str) -> None:
         """See ``CheckpointStore.published``."""
-        self._call("published", self._keys(job_id).of_transition(job_id), [job_id])
+        self._call("published", self._keys(job_id).of_ending(job_id), [job_id])
+
+    def emit(self, job_id: str, epoch: int, records: Sequence[Mapping[str, Any]]) -> CommitAnswer:
+        """See ``CheckpointStore.emit``."""
+        keys = self._keys(job_id)
+        args: list[Argument] = [epoch, LIVE_LENGTH, LIVE_TTL_S, *map(dumps, records)]
+        return _COMMIT_ANSWERS[self._call("emit", [keys.job(job_id), keys.live(job_id)], args)]
 
     def wake(self, job_id: str) -> JobSpec | None:
         """See ``CheckpointStore.wake``."""

@@ -1,6 +1,7 @@
 -- Note that the outcome has reached the result backend; from now on everything expires together.
 --
 -- KEYS  1 record  2 transcript  3 trace  4 due index  5 prefix of the status indexes
+--       6 live stream, which has an expiry of its own and must not outlive the job
 -- ARGV  1 job id
 -- Returns 1, or 0 if the job is missing or has not ended.
 local job = redis.call('HMGET', KEYS[1], 'status', 'ttl', 'published')
@@ -19,5 +20,8 @@ redis.call('ZREM', KEYS[4], ARGV[1])
 redis.call('ZADD', KEYS[5] .. 'published', now + job[2] * 1000, ARGV[1])
 for i = 1, 3 do
   redis.call('EXPIRE', KEYS[i], job[2])
+end
+if redis.call('TTL', KEYS[6]) > tonumber(job[2]) then
+  redis.call('EXPIRE', KEYS[6], job[2])
 end
 return 1
