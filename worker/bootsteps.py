@@ -9,7 +9,8 @@ from functools import partial
 from typing import Any
 
 from celery import bootsteps
-from celery.signals import worker_shutting_down
+from celery.platforms import signals
+from celery.signals import worker_shutdown, worker_shutting_down
 
 from api_client.errors import StoreUnavailable
 from api_client.hints import try_hint
@@ -44,13 +45,19 @@ class Keeper(bootsteps.StartStopStep):
         self._done = threading.Event()
         listen_for_revokes(self._service)
         worker_shutting_down.connect(self._on_shutdown, weak=False)
+        worker_shutdown.connect(self._on_ended, weak=False)
 
     def _on_shutdown(self, **_: Any) -> None:
         """Each running job stops at its next commit and is hinted again (rule 16)."""
+        self._done.set()
         self._leaving.ask()
+
+    def _on_ended(self, **_: Any) -> None:
+        self._leaving.over()
 
     def start(self, worker: Any) -> None:
         """Called when the worker starts."""
+        signals["SIGQUIT"] = self._leaving.hurry
         loops: tuple[Callable[[], None], ...] = (
             self._sweep_loop,
             self._announce_loop,
@@ -60,12 +67,18 @@ class Keeper(bootsteps.StartStopStep):
             name = f"stepkeeper-keeper-{number}"
             threading.Thread(target=target, name=name, daemon=True).start()
 
+    def close(self, worker: Any) -> None:  # noqa: ARG002
+        """Called when the worker begins to end, by a signal or by ``celery control shutdown``."""
+        self._done.set()
+        self._leaving.begin()
+
     def stop(self, worker: Any) -> None:  # noqa: ARG002
         """Called when the worker ends; waits for the event loop's jobs, within the grace time."""
         self._done.set()
         settings = self._service.settings
-        if settings.in_flight and (in_flight := self._service.in_flight) is not None:
-            in_flight.wait_empty(settings.shutdown_grace_s)
+        in_flight = self._service.in_flight if settings.in_flight else None
+        if in_flight is not None and not in_flight.wait_empty(settings.shutdown_grace_s):
+            self._leaving.leave()
 
     def _sweep_loop(self) -> None:
         settings = self._service.settings

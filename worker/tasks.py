@@ -6,6 +6,7 @@ slice into what Celery is told.
 
 from __future__ import annotations
 
+import logging
 import threading
 import uuid
 from collections.abc import Callable, Mapping, Sequence
@@ -17,7 +18,7 @@ from celery.result import AsyncResult
 
 from api_client.client import parse_signal
 from api_client.contract import CANCEL_TASK, SIGNAL_TASK
-from api_client.errors import InvalidInput, JobFailed
+from api_client.errors import InvalidInput, JobFailed, StoreUnavailable
 from api_client.hints import HINT_HEADER, plain_options, try_hint
 from api_client.refusals import refusal
 from api_client.specs import check_same, spec_from_call
@@ -25,9 +26,12 @@ from worker.agent import Agent
 from worker.ends import Ended, Left, SliceEnd
 from worker.following import follow_up
 from worker.inline import run_inline
+from worker.patience import patiently
 from worker.publish import publish
 from worker.request import AgentRequest, options_of
 from worker.service import Service
+
+log = logging.getLogger(__name__)
 
 PASS_ON_AFTER_S = 0.2
 
@@ -127,6 +131,14 @@ class AgentTask(Task):  # type: ignore[type-arg]
         job_id = str(self.request.id)
         if self.request.get(HINT_HEADER) is None:
             self._accept_bare(job_id, args, kwargs)
+        try:
+            return self._slice(job_id)
+        except StoreUnavailable as error:
+            # No failure of the job: the store has it, and a sweep hints it when it can.
+            log.warning("job %s: left for a later hint: %s", job_id, error)
+            raise Ignore from error
+
+    def _slice(self, job_id: str) -> Any:
         if self.service.stop.is_set():
             self._pass_on(job_id)
         end = self._advance(job_id)
@@ -180,7 +192,7 @@ class AgentTask(Task):  # type: ignore[type-arg]
             retention_s=self.service.settings.retention_s,
             message=plain_options(options_of(self.request)),
         )
-        self.service.store.create(spec)
+        patiently(lambda: self.service.store.create(spec), self.service.settings.patience_s)
 
     def after_return(
         self,
@@ -192,8 +204,12 @@ class AgentTask(Task):  # type: ignore[type-arg]
         einfo: Any,  # noqa: ARG002
     ) -> None:
         """Celery has stored the result and sent the callbacks: the outcome is published."""
-        if not self.request.is_eager:
+        if self.request.is_eager:
+            return
+        try:
             self.service.store.published(task_id)
+        except StoreUnavailable as error:
+            log.warning("job %s: published, and will be once more: %s", task_id, error)
 
 
 def signal_task(service: Service) -> Task[Any, Any]:
