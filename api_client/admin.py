@@ -14,6 +14,7 @@ from api_client.errors import Conflict, StoreUnavailable
 from api_client.records import dumps
 from api_client.redis_store import FIRST_HINT_GRACE_MS, RedisJobStore
 from api_client.refusals import not_found
+from api_client.runs import number, numbered
 
 POISON = "poison"
 
@@ -108,7 +109,8 @@ class AdminStore(RedisJobStore):
             raise Conflict(f"job {job_id} is {view.status}; only a job that has ended is forked")
         with translated(self._where):
             run = self._redis.hget(self._keys(job_id).job(job_id), "run")
-        return view, "" if run is None else run.decode()
+        _, state = numbered(None if run is None else run.decode())
+        return view, "" if state is None else number(0, state)
 
     def release(self, job_id: str) -> JobSpec:
         """Let a poison job go on, under a new id, from its last checkpoint.

@@ -1,13 +1,14 @@
 """Every Redis key, as pure functions.
 
 Keys of one job and of the indexes it stands in carry one hash tag, ``{sk:P}``, so that a commit
-is one script call on one slot of a cluster. ``P`` is the job's partition.
+is one script call on one slot of a cluster. ``P`` is the job's partition. The names are short
+because each commit writes three of them to the append-only file.
 
 ========================  ======  ==============================================================
-``{sk:P}:job:ID``         hash    the job record (fields: see ``lua/create.lua``)
-``{sk:P}:messages:ID``    list    the transcript, one JSON message an element
-``{sk:P}:trace:ID``       stream  one record a commit, pause, signal, …
-``{sk:P}:live:ID``        stream  pieces of replies while they come, kept for a short time
+``{sk:P}:j:ID``           hash    the job record (fields: see ``lua/create.lua``)
+``{sk:P}:m:SHORT``        list    the transcript, one JSON message an element
+``{sk:P}:t:SHORT``        stream  one record a commit, pause, signal, …
+``{sk:P}:l:ID``           stream  pieces of replies while they come, kept for a short time
 ``{sk:P}:due``            zset    job ids by the time (ms) at which a sweep must look at them
 ``{sk:P}:is:STATUS``      zset    job ids by the time (ms) at which they entered that status
 ``{sk:P}:is:poison``      zset    the failed ones in quarantine, likewise
@@ -18,16 +19,31 @@ is one script call on one slot of a cluster. ``P`` is the job's partition.
 
 from __future__ import annotations
 
+import base64
+import re
 import zlib
 
 from api_client.contract import JobStatus
 
 AGENTS = "sk:agents"
 
+_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
+
 
 def partition_of(job_id: str, partitions: int) -> int:
     """The partition, ``0`` to ``partitions - 1``, in which a job lives."""
     return zlib.crc32(job_id.encode()) % partitions if partitions > 1 else 0
+
+
+def short(job_id: str) -> str:
+    """The id as it stands in the names of transcript and trace.
+
+    A UUID in its usual form becomes ``~`` and its 16 bytes in base64url (RFC 4648), 22 characters
+    for 36; any other id stays as it is. ``~`` is in no job id, so two ids never meet.
+    """
+    if not _UUID.fullmatch(job_id):
+        return job_id
+    return "~" + base64.urlsafe_b64encode(bytes.fromhex(job_id.replace("-", ""))).decode()[:22]
 
 
 class Keys:
@@ -37,7 +53,7 @@ class Keys:
         self.partition = partition
         self.prefix = f"{{sk:{partition}}}:"
         self.due = f"{self.prefix}due"
-        self.job_prefix = f"{self.prefix}job:"
+        self.job_prefix = f"{self.prefix}j:"
         self.index_prefix = f"{self.prefix}is:"
 
     def job(self, job_id: str) -> str:
@@ -46,15 +62,15 @@ class Keys:
 
     def messages(self, job_id: str) -> str:
         """The transcript."""
-        return f"{self.prefix}messages:{job_id}"
+        return f"{self.prefix}m:{short(job_id)}"
 
     def trace(self, job_id: str) -> str:
         """The trace."""
-        return f"{self.prefix}trace:{job_id}"
+        return f"{self.prefix}t:{short(job_id)}"
 
     def live(self, job_id: str) -> str:
         """The pieces of replies that are still coming."""
-        return f"{self.prefix}live:{job_id}"
+        return f"{self.prefix}l:{job_id}"
 
     def index(self, status: JobStatus) -> str:
         """The index of the jobs that are in ``status``."""

@@ -9,6 +9,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from api_client import runs
 from api_client.contract import (
     SCHEMA_VERSION,
     AnsweredPause,
@@ -21,6 +22,7 @@ from api_client.contract import (
     Usage,
 )
 from api_client.errors import InvalidInput, StepkeeperError, shorten
+from api_client.runs import numbered, read_run, read_usage
 
 EVENT_ID_PATTERN = re.compile(r"[0-9]{1,18}(-[0-9]{1,18})?", re.ASCII)
 
@@ -48,7 +50,7 @@ def read_view(record: Mapping[str, str]) -> JobView:
         StepkeeperError: the record was written by a newer version than this one can read.
     """
     check_version(record)
-    run = json.loads(record["run"]) if "run" in record else {}
+    run = _run_of(record)
     pause = json.loads(record["pause"]) if "pause" in record else None
     if pause is not None:
         pause["created"] = int(record["since"])
@@ -59,7 +61,7 @@ def read_view(record: Mapping[str, str]) -> JobView:
         epoch=int(record["epoch"]),
         tries=int(record["tries"]),
         steps=run.get("steps", 0),
-        usage=Usage.model_validate(run.get("usage", {})),
+        usage=usage_of(run),
         active_ms=run.get("active_ms", 0),
         worker=record.get("owner"),
         children=tuple(run.get("children", ())),
@@ -70,6 +72,23 @@ def read_view(record: Mapping[str, str]) -> JobView:
         cancel_requested="cancel" in record,
         published="published" in record,
     )
+
+
+def _run_of(record: Mapping[str, str]) -> dict[str, Any]:
+    _, text = numbered(record.get("run"))
+    return {} if text is None else read_run(text)
+
+
+def usage_of(run: Mapping[str, Any]) -> Usage:
+    """The account in a run state."""
+    account = read_usage(run.get("usage", []))
+    micros = account.pop("cost_micros")
+    return Usage(**account, cost=micros / 1e6 if micros else None)
+
+
+def children_of(record: Mapping[str, str]) -> tuple[str, ...]:
+    """Ids of the sub-jobs whose answers a job has not taken up."""
+    return tuple(_run_of(record).get("children", ()))
 
 
 def check_version(record: Mapping[str, str]) -> None:
@@ -105,7 +124,9 @@ def check_offset(after: str) -> None:
 
 def read_event(event_id: bytes, fields: Mapping[bytes, bytes]) -> Event:
     """One record of a trace stream."""
-    return Event(id=event_id.decode(), kind=fields[b"e"].decode(), data=json.loads(fields[b"d"]))
+    [(name, value)] = fields.items()
+    kind, data = runs.read_event(name.decode(), value.decode())
+    return Event(id=event_id.decode(), kind=kind, data=data)
 
 
 def one_line(error: ValidationError) -> str:

@@ -158,7 +158,7 @@ class Agent:
     def _fingerprint(self) -> str:
         tools = [[tool.schema()["function"], tool.effects] for tool in self.toolbox]
         text = json.dumps([self.goal, tools, sorted(self.terminal_names)], sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()[:12]
+        return hashlib.sha256(text.encode()).hexdigest()[:8]
 
     def tool(self, name: str) -> Tool:
         """A tool that the agent has.

@@ -143,7 +143,7 @@ def _act(agent: Agent, job: Job, call: Mapping[str, Any], tool: Tool, arguments:
     answer: ToolAnswer = yield CallTool(tool, arguments, _info(job, call["id"]))
     job.state.started = None
     job.state.active_ms += answer.elapsed_ms
-    job.state.calls[tool.name] = job.state.calls.get(tool.name, 0) + 1
+    job.count_call(tool)
     if isinstance(answer.result, PauseRequested):
         return _tool_asks(job, call, arguments, answer.result)
     count_repeat(job.state.repeats, action, answer.result.content)
@@ -163,8 +163,7 @@ def _answer_side_by_side(agent: Agent, job: Job) -> Part:
     job.state.active_ms += max(answer.elapsed_ms for answer in answers)
     asking: End | None = None
     for call, answer in zip(batch, answers, strict=True):
-        name = call.tool.name
-        job.state.calls[name] = job.state.calls.get(name, 0) + 1
+        job.count_call(call.tool)
         if isinstance(answer.result, PauseRequested):
             continue
         count_repeat(job.state.repeats, action_of(call.tool, call.arguments), answer.result.content)

@@ -65,8 +65,7 @@ def _take(agent: Agent, job: Job, call: Mapping[str, Any], sub: SubJob, result: 
     account.cost_micros += result.usage.cost_micros
     job.state.active_ms += result.active_ms
     job.state.children.remove(sub.job_id)
-    name = call["function"]["name"]
-    job.state.calls[name] = job.state.calls.get(name, 0) + 1
+    job.count_call(agent.tool(call["function"]["name"]))
     text = _observation_text(agent, result.outcome)
     index = job.transcript.append(observation(call["id"], text))
     data: dict[str, Any] = {"i": index, "s": job.state.steps, "ms": result.active_ms}

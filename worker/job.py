@@ -12,6 +12,7 @@ from worker.effects import Commit, Failed, Finished, Paused
 from worker.messages import Message, Transcript, observation
 from worker.pauses import make_pause
 from worker.state import RunState
+from worker.tools import Tool
 
 
 @dataclass(slots=True)
@@ -50,6 +51,11 @@ class Job:
     def limits(self, of_agent: Limits) -> Limits:
         """What this job may spend: its agent's limits, or less if it is a sub-job."""
         return capped(of_agent, self.spec.caps) if self.spec.caps else of_agent
+
+    def count_call(self, tool: Tool) -> None:
+        """Note one execution of a tool that has a limit; others are told by the trace."""
+        if tool.max_calls is not None:
+            self.state.calls[tool.name] = self.state.calls.get(tool.name, 0) + 1
 
     def attempt_of(self, call_id: str) -> int:
         """Which execution of a call this would be, from 1."""
@@ -102,6 +108,5 @@ class Job:
 
     def carry(self) -> tuple[list[Message], bool]:
         """What the next commit carries: new messages, and whether it consumes the signal."""
-        self.state.count = len(self.transcript.stored)
         consuming, self._consuming = self._consuming, False
         return self.transcript.take_unsaved(), consuming

@@ -6,6 +6,7 @@ differs from the last one starts the count again, so that polling something that
 
 from __future__ import annotations
 
+import base64
 import hashlib
 
 from worker.state import Repeats
@@ -32,5 +33,6 @@ def count_repeat(repeats: Repeats, action: str, content: str) -> None:
 
 
 def digest(text: str) -> str:
-    """Sixteen characters that stand for a text of any length."""
-    return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=8).hexdigest()
+    """Eight characters that stand for a text of any length."""
+    data = hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=6).digest()
+    return base64.urlsafe_b64encode(data).decode()

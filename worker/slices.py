@@ -21,6 +21,8 @@ from worker.patience import patiently
 from worker.performing import Outside, Performer
 from worker.state import RunState
 from worker.store.base import Claimed, Progress, Settlement, Ticket
+from worker.telemetry.binding import binding
+from worker.telemetry.watch import SliceWatch
 
 if TYPE_CHECKING:
     from worker.runner import Runner
@@ -56,11 +58,21 @@ class Slice:
         self._claim = claim
         self._seq = claim.seq
         self._job: Job | None = None
+        agent = runner.agents.get(claim.spec.agent)
+        version = agent.version if agent else ""
+        self._watch = SliceWatch(runner.observer, claim, runner.owner, version)
 
     # --- driving ---------------------------------------------------------------------------
 
     def run(self) -> SliceEnd:
         """Drive the loop; whatever goes wrong here leaves the job to the sweep."""
+        with binding(self._watch.bound):
+            self._watch.claimed()
+            end = self._run()
+            self._watch.ended(end)
+            return end
+
+    def _run(self) -> SliceEnd:
         try:
             with self._context() as context:
                 work = self._work()
@@ -75,6 +87,13 @@ class Slice:
 
     async def arun(self, threads: Offload) -> SliceEnd:
         """The same on an event loop: a model call that can be awaited takes no thread."""
+        with binding(self._watch.bound):
+            self._watch.claimed()
+            end = await self._arun(threads)
+            self._watch.ended(end)
+            return end
+
+    async def _arun(self, threads: Offload) -> SliceEnd:
         try:
             with self._context() as context:
                 work = self._work()
@@ -97,6 +116,7 @@ class Slice:
 
     def _performer(self, context: ActionContext | None) -> Performer:
         runner = self._runner
+        self._watch.bound.context = context
         return Performer(
             spec=self._claim.spec,
             epoch=self._claim.epoch,
@@ -107,6 +127,7 @@ class Slice:
             clock_ms=runner.clock_ms,
             hint=runner.hint,
             patience_s=self._settings.patience_s,
+            watch=self._watch,
         )
 
     def _broken(self, error: Exception) -> SliceEnd:
@@ -128,6 +149,7 @@ class Slice:
             job = self._job = _load(self._claim)
         except (InvalidHistory, _StateLost, ValueError) as error:
             return self._fail("state_lost", f"the stored state cannot be used: {error}")
+        self._watch.loaded(job.state)
         steps = advance(agent, job)
         first_step = job.state.steps
         answer: Any = None
@@ -163,11 +185,13 @@ class Slice:
         progress = Progress(
             job.state.dump(), effect.kind, effect.data, effect.messages, effect.consumes_signal
         )
+        start = self._runner.clock_ms()
         verdict = patiently(
             lambda: self._runner.store.commit(ticket, progress), self._settings.patience_s
         )
         if verdict == "fenced":
             return Left("fenced")
+        self._watch.committed(effect.kind, job.state, self._runner.clock_ms() - start)
         if verdict == "cancel":
             return self._hand_over(job)
         if effect.kind == UNINTERRUPTIBLE:
@@ -226,6 +250,7 @@ class Slice:
         self, progress: Progress, settlement: Settlement, end: End | None = None
     ) -> SliceEnd:
         ticket = self._ticket()
+        start = self._runner.clock_ms()
         status = patiently(
             lambda: self._runner.store.settle(ticket, progress, settlement),
             self._settings.patience_s,
@@ -233,6 +258,9 @@ class Slice:
         spec = self._claim.spec
         if status is None:
             return Left("fenced")
+        if self._job is not None:
+            ms = self._runner.clock_ms() - start
+            self._watch.committed(progress.kind, self._job.state, ms)
         if status is not settlement.status:
             return self._overtaken(status)
         if isinstance(settlement.payload, Outcome):
@@ -265,14 +293,14 @@ def _pull(
 
 
 class _StateLost(Exception):
-    """The store holds fewer messages than were committed."""
+    """The store has lost the transcript."""
 
 
 def _load(claim: Claimed) -> Job:
     state = RunState.load(claim.run)
-    if len(claim.messages) != state.count:
+    if state.steps and not claim.messages:
         raise _StateLost(
-            f"{state.count} messages were committed, {len(claim.messages)} are there; "
+            f"{state.steps} replies were committed, and no message is there; "
             "check the server's maxmemory-policy (it must be noeviction)"
         )
     return Job(

@@ -1,16 +1,15 @@
 """The loop's own small state: all of a job that is neither its spec nor its messages.
 
 Stored as one JSON object in the record's ``run`` field with every commit, so it must stay small:
-its size does not grow with the number of steps. Its shape has a version of its own.
+its size does not grow with the number of steps.
 """
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
-RUN_VERSION = 1
+from api_client.runs import USAGE, read_run, read_usage, write_run
 
 
 @dataclass(slots=True)
@@ -28,6 +27,13 @@ class Tokens:
         """Input and output tokens together."""
         return self.prompt_tokens + self.completion_tokens
 
+    def dump(self) -> list[int]:
+        """The account in the order in which it is stored, without zeros at its end."""
+        values = [int(getattr(self, name)) for name in USAGE]
+        while values and not values[-1]:
+            values.pop()
+        return values
+
 
 @dataclass(slots=True)
 class Repeats:
@@ -44,10 +50,9 @@ class RunState:
 
     Attributes:
         version: of the agent whose code ran last.
-        count: messages committed; fewer in the store means that state was lost.
         steps: model replies committed.
         active_ms: time spent in model and tool calls; waiting for people is not in it.
-        calls: executions by tool.
+        calls: executions of the tools that have a limit.
         granted: what people have added to a budget, by its name.
         failures: model errors in a row.
         bad_turns: replies in a row of which nothing could be run or accepted.
@@ -62,7 +67,6 @@ class RunState:
     """
 
     version: str = ""
-    count: int = 0
     steps: int = 0
     active_ms: int = 0
     usage: Tokens = field(default_factory=Tokens)
@@ -81,36 +85,24 @@ class RunState:
     pauses: int = 0
 
     def dump(self) -> str:
-        """The state as JSON; fields that hold their defaults are left out."""
-        usage = asdict(self.usage)
-        usage["cost"] = self.usage.cost_micros / 1e6 if self.usage.cost_micros else None
-        data: dict[str, Any] = {"v": RUN_VERSION, "usage": usage}
+        """The state as compact JSON; fields that hold their defaults are left out."""
+        data: dict[str, Any] = {"usage": self.usage.dump()}
         for name in _PLAIN:
             value = getattr(self, name)
             if value:
                 data[name] = value
-        if self.repeats.times:
-            data["repeats"] = asdict(self.repeats)
-        return json.dumps(data, ensure_ascii=True, separators=(",", ":"))
+        repeats = self.repeats
+        if repeats.times:
+            data["repeats"] = [repeats.action, repeats.observation, repeats.times]
+        return write_run(data)
 
     @classmethod
     def load(cls, text: str | None) -> RunState:
-        """Read a stored state; unknown fields of a newer minor shape are ignored.
-
-        Raises:
-            ValueError: the shape's version is higher than this program's.
-        """
-        data: dict[str, Any] = json.loads(text) if text else {"v": RUN_VERSION}
-        if data["v"] > RUN_VERSION:
-            raise ValueError(f"run state has version {data['v']}, this worker reads {RUN_VERSION}")
-        usage = {
-            f.name: data.get("usage", {})[f.name]
-            for f in fields(Tokens)
-            if f.name in data.get("usage", {})
-        }
+        """Read a stored state; keys of a newer shape are ignored."""
+        data = read_run(text) if text else {}
         return cls(
-            usage=Tokens(**usage),
-            repeats=Repeats(**data.get("repeats", {})),
+            usage=Tokens(**read_usage(data.get("usage", []))),
+            repeats=Repeats(*data.get("repeats", ())),
             **{name: data[name] for name in _PLAIN if name in data},
         )
 

@@ -15,7 +15,7 @@ local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 if not job[3] then
   redis.call('HSET', KEYS[1], 'cancel', ARGV[3])
-  redis.call('XADD', KEYS[3], '*', 'e', 'cancel', 'd', ARGV[2])
+  redis.call('XADD', KEYS[3], '*', 'cancel', ARGV[2])
 end
 if status == 'running' and tonumber(job[2] or 0) > now then
   return {'requested'}
@@ -27,5 +27,5 @@ redis.call('HDEL', KEYS[1], 'owner', 'nonce', 'lease', 'pause', 'signal', 'due_a
 redis.call('ZREM', KEYS[5] .. status, ARGV[1])
 redis.call('ZADD', KEYS[5] .. 'cancelled', now, ARGV[1])
 redis.call('ZADD', KEYS[4], now, ARGV[1])
-redis.call('XADD', KEYS[3], '*', 'e', 'cancelled', 'd', '{}')
+redis.call('XADD', KEYS[3], '*', 'cancelled', '{}')
 return {'cancelled'}

@@ -12,10 +12,10 @@
 -- Fields of the record:
 --   v spec agent ttl created     written here, never changed
 --   status since                 where the job stands, and since when (ms)
---   epoch seq                    fencing token; number of the last commit
+--   epoch                        fencing token
 --   owner nonce lease            who holds it, for which attempt, until when (ms)
 --   tries hints                  starts without progress; hints sent by sweeps in a row
---   run                          the loop's own small state (JSON)
+--   run                          number of the last commit, a blank, the loop's small state (JSON)
 --   pause signal answered        open pause, the signal not yet consumed, the last one that was
 --   due_at outcome published
 --   awaits woken                 it waits for sub-jobs; one of them ended while it was running
@@ -31,7 +31,7 @@ local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 -- The first write takes memory: a server that has none refuses here, and nothing has changed.
 redis.call('HSET', KEYS[1], 'v', ARGV[4], 'spec', ARGV[2], 'agent', ARGV[3], 'ttl', ARGV[5],
-  'created', now, 'status', 'queued', 'since', now, 'epoch', 0, 'seq', 0, 'tries', 0, 'hints', 0)
+  'created', now, 'status', 'queued', 'since', now, 'epoch', 0, 'tries', 0, 'hints', 0)
 -- An id whose first job has expired may be used again; the indexes must forget that one.
 if redis.call('ZREM', KEYS[5] .. 'published', ARGV[1]) == 1 then
   for _, status in ipairs({'succeeded', 'failed', 'cancelled', 'poison'}) do
@@ -46,5 +46,5 @@ else
   redis.call('ZADD', KEYS[4], now + ARGV[7], ARGV[1])
   redis.call('ZADD', KEYS[5] .. 'waiting', now, ARGV[1])
 end
-redis.call('XADD', KEYS[3], '*', 'e', 'submitted', 'd', '{}')
+redis.call('XADD', KEYS[3], '*', 'submitted', '{}')
 return {1}

@@ -11,7 +11,7 @@ end
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 redis.call('HSET', KEYS[1], 'v', ARGV[4], 'spec', ARGV[2], 'agent', ARGV[3], 'ttl', ARGV[5],
-  'created', now, 'status', 'queued', 'since', now, 'epoch', 0, 'seq', 0, 'tries', 0, 'hints', 0)
+  'created', now, 'status', 'queued', 'since', now, 'epoch', 0, 'tries', 0, 'hints', 0)
 if ARGV[7] ~= '' then
   redis.call('HSET', KEYS[1], 'run', ARGV[7])
 end
@@ -20,5 +20,5 @@ for i = 9, #ARGV do
 end
 redis.call('ZADD', KEYS[4], now + ARGV[6], ARGV[1])
 redis.call('ZADD', KEYS[5] .. 'queued', now, ARGV[1])
-redis.call('XADD', KEYS[3], '*', 'e', 'submitted', 'd', ARGV[8])
+redis.call('XADD', KEYS[3], '*', 'submitted', ARGV[8])
 return 1

@@ -44,5 +44,5 @@ redis.call('HSET', KEYS[1], 'status', 'queued', 'since', now, 'signal', ARGV[3],
 redis.call('ZREM', KEYS[5] .. 'paused', ARGV[1])
 redis.call('ZADD', KEYS[5] .. 'queued', now, ARGV[1])
 redis.call('ZADD', KEYS[4], now + ARGV[7], ARGV[1])
-redis.call('XADD', KEYS[3], '*', 'e', 'signal', 'd', ARGV[3])
+redis.call('XADD', KEYS[3], '*', 'signal', ARGV[3])
 return {'ok'}

@@ -35,7 +35,7 @@ def test_a_claim_brings_all_that_a_runner_needs(world: World) -> None:
     second = take(world, owner="w2/boot/1/")
     assert (second.epoch, second.seq, second.tries) == (2, 2, 1)
     assert [m["content"] for m in second.messages] == ["a", "b", "c"]
-    assert second.run == '{"v": 1, "steps": 2}'
+    assert second.run == '{"s":2}'
 
 
 def test_a_held_job_is_busy_until_the_lease_ends(world: World) -> None:

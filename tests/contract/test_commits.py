@@ -230,7 +230,7 @@ def test_fields_that_nobody_knows_survive(world: World) -> None:
     submit(world)
     held = take(world)
     odd = {"role": "assistant", "content": None, "reasoning_content": "嗯", "x": {"y": [1, None]}}
-    progress = Progress('{"v":1,"steps":1,"later":[1]}', "reply", {"n": [1.5, None]}, [odd])
+    progress = Progress('{"s":1,"later":[1]}', "reply", {"n": [1.5, None]}, [odd])
     assert world.store.commit(Ticket(JOB, held.epoch, 1), progress) == "committed"
     assert world.store.messages(JOB) == [odd]
     assert world.store.events(JOB)[-1].data == {"n": [1.5, None]}

@@ -17,6 +17,7 @@ import pytest
 import redis
 
 from api_client.contract import Answer, JobSpec, JobStatus, Outcome, Pause, PauseKind
+from api_client.keys import Keys
 from tests.support.proxy import Proxy
 from worker.store.base import Claimed, Progress, Settlement, Ticket
 from worker.store.redis import RedisCheckpointStore
@@ -86,9 +87,10 @@ def _cancelled(store: RedisCheckpointStore, job_id: str, before: Meddle) -> None
 def _stored(url: str, job_id: str) -> dict[str, Any]:
     """All that is stored, without the times."""
     client: Any = redis.Redis.from_url(url, decode_responses=True)
+    keys = Keys(0)
     with client:
-        record = client.hgetall(f"{{sk:0}}:job:{job_id}")
-        trace = [fields for _, fields in client.xrange(f"{{sk:0}}:trace:{job_id}")]
+        record = client.hgetall(keys.job(job_id))
+        trace = [fields for _, fields in client.xrange(keys.trace(job_id))]
         record = {name: value for name, value in record.items() if name not in TIMES}
         if "answered" in record:
             record["answered"] = json.loads(record["answered"]) | {"at": 0}
@@ -97,7 +99,7 @@ def _stored(url: str, job_id: str) -> dict[str, Any]:
             for key in client.keys("{sk:0}:is:*")
             if client.zscore(key, job_id) is not None
         }
-        messages = client.lrange(f"{{sk:0}}:messages:{job_id}", 0, -1)
+        messages = client.lrange(keys.messages(job_id), 0, -1)
     return {"record": record, "trace": trace, "messages": messages, "indexes": indexes}
 
 

@@ -20,13 +20,13 @@ from api_client.contract import (
     Outcome,
     Pause,
     Signal,
-    Usage,
 )
 from api_client.errors import JobNotFound
 from api_client.live import LIVE_LENGTH, LIVE_TTL_S, LiveRecord
-from api_client.records import check_offset, dumps
+from api_client.records import check_offset, dumps, usage_of
 from api_client.redis_store import FIRST_HINT_GRACE_MS
 from api_client.refusals import cancelled_text, not_found, refusal
+from api_client.runs import read_run
 from api_client.store import Cancelled, Created
 from worker.store.base import (
     Claim,
@@ -151,7 +151,7 @@ class MemoryStore:
             return self._view(self._get(job_id))
 
     def _view(self, job: _Record) -> JobView:
-        run = json.loads(job.run) if job.run else {}
+        run = read_run(job.run) if job.run else {}
         paused = job.status is JobStatus.PAUSED and job.pause is not None
         return JobView(
             spec=job.spec,
@@ -160,7 +160,7 @@ class MemoryStore:
             epoch=job.epoch,
             tries=job.tries,
             steps=run.get("steps", 0),
-            usage=Usage.model_validate(run.get("usage", {})),
+            usage=usage_of(run),
             active_ms=run.get("active_ms", 0),
             worker=job.owner,
             due=job.due_at,
@@ -292,13 +292,14 @@ class MemoryStore:
                 return NotClaimed("paused")
             if job.status.ended and job.published:
                 return NotClaimed("ended")
+            was, waited_ms = self._before_claim(job, nonce)
             if job.nonce != nonce:
                 refused = self._take(job, owner, nonce, lease_ms, max_tries)
                 if refused is not None:
                     return refused
             if job.status.ended:
                 assert job.outcome is not None
-                children = tuple(json.loads(job.run or "{}").get("children", ()))
+                children = tuple(read_run(job.run or "{}").get("children", ()))
                 return ToPublish(job.spec, job.status, job.outcome, children)
             return Claimed(
                 spec=job.spec,
@@ -309,7 +310,19 @@ class MemoryStore:
                 run=job.run,
                 pause=job.pause if job.signal is not None else None,
                 signal=None if job.signal is None else SIGNAL.validate_json(job.signal),
+                was=was,
+                waited_ms=waited_ms,
             )
+
+    def _before_claim(self, job: _Record, nonce: str) -> tuple[JobStatus | None, int | None]:
+        """The status that a new claim finds, and for how long the job could have been claimed."""
+        if job.nonce == nonce:
+            return None, None
+        now = self._clock()
+        since = job.due_at if job.status is JobStatus.WAITING else job.since
+        if job.status is JobStatus.RUNNING or since is None:
+            since = now
+        return job.status, max(0, now - since)
 
     def _take(
         self, job: _Record, owner: str, nonce: str, lease_ms: int, max_tries: int

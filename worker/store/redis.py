@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from api_client.connection import translated
@@ -19,8 +20,9 @@ from api_client.contract import (
 )
 from api_client.keys import AGENTS
 from api_client.live import LIVE_LENGTH, LIVE_TTL_S
-from api_client.records import check_version, dumps, pairs
+from api_client.records import check_version, children_of, dumps, pairs
 from api_client.redis_store import RedisJobStore
+from api_client.runs import number, numbered, write_event
 from api_client.scripts import Argument, Scripts
 from worker.store.base import (
     Claim,
@@ -64,18 +66,22 @@ class RedisCheckpointStore(RedisJobStore):
                 spec=JobSpec.model_validate_json(record["spec"]),
                 status=JobStatus(record["status"]),
                 outcome=Outcome.model_validate_json(record["outcome"]),
-                children=tuple(json.loads(record.get("run", "{}")).get("children", ())),
+                children=children_of(record),
             )
-        return _claimed(record, [json.loads(item) for item in reply[2]])
+        was, waited_ms = reply[3].decode(), int(reply[4])
+        return replace(
+            _claimed(record, [json.loads(item) for item in reply[2]]),
+            was=JobStatus(was) if was else None,
+            waited_ms=waited_ms if was else None,
+        )
 
     def commit(self, ticket: Ticket, progress: Progress) -> CommitAnswer:
         """See ``CheckpointStore.commit``."""
         args: list[Argument] = [
             ticket.epoch,
             ticket.seq,
-            progress.run,
-            progress.kind,
-            dumps(progress.data),
+            number(ticket.seq, progress.run),
+            *write_event(progress.kind, progress.data, dumps),
             int(progress.consumes_signal),
             *map(dumps, progress.messages),
         ]
@@ -91,12 +97,11 @@ class RedisCheckpointStore(RedisJobStore):
             ticket.job_id,
             ticket.epoch,
             ticket.seq,
-            progress.run,
+            number(ticket.seq, progress.run),
             settlement.status,
             "" if payload is None else payload.model_dump_json(),
             settlement.delay_ms,
-            progress.kind,
-            dumps(progress.data),
+            *write_event(progress.kind, progress.data, dumps),
             int(progress.consumes_signal),
             *map(dumps, progress.messages),
         ]
@@ -169,15 +174,16 @@ class RedisCheckpointStore(RedisJobStore):
 
 
 def _claimed(record: dict[str, str], messages: list[dict[str, Any]]) -> Claimed:
+    seq, run = numbered(record.get("run"))
     signal = record.get("signal")
     pause = record.get("pause")
     return Claimed(
         spec=JobSpec.model_validate_json(record["spec"]),
         epoch=int(record["epoch"]),
-        seq=int(record["seq"]),
+        seq=seq,
         tries=int(record["tries"]),
         messages=messages,
-        run=record.get("run"),
+        run=run,
         pause=None if signal is None or pause is None else Pause.model_validate_json(pause),
         signal=None if signal is None else SIGNAL.validate_json(signal),
     )

@@ -4,11 +4,12 @@
 -- ARGV  1 job id  2 owner ("node/boot/pid")  3 nonce of this attempt  4 lease (ms)
 --       5 starts without progress after which the job is poison  6 its outcome then (JSON)
 -- Returns {"missing"} | {"ended"} | {"paused"} | {"not_due", due} | {"busy", owner}
---       | {"run", record (flat list), messages} | {"publish", record (flat list), {}}
+--       | {"run", record (flat list), messages, status before, ms for which it could be claimed}
+--       | {"publish", record (flat list), {}}
 -- A job that a caller has cancelled ends here; it must not run on until its next commit.
 -- A claim whose reply was lost may be sent again with its nonce: it finds itself the owner.
 local job = redis.call('HMGET', KEYS[1], 'status', 'lease', 'nonce', 'owner', 'published',
-  'due_at', 'cancel')
+  'due_at', 'cancel', 'since')
 local status = job[1]
 if not status then
   return {'missing'}
@@ -34,7 +35,7 @@ local function finish(new, outcome, data)
   enter(new)
   redis.call('HSET', KEYS[1], 'outcome', outcome)
   redis.call('HDEL', KEYS[1], 'pause', 'signal', 'due_at')
-  redis.call('XADD', KEYS[3], '*', 'e', new, 'd', data)
+  redis.call('XADD', KEYS[3], '*', new, data)
   ended = true
 end
 
@@ -48,7 +49,7 @@ local function start()
     enter('running')
   end
   redis.call('HDEL', KEYS[1], 'due_at', 'awaits', 'woken')
-  redis.call('XADD', KEYS[3], '*', 'e', 'claimed', 'd',
+  redis.call('XADD', KEYS[3], '*', 'claimed',
     cjson.encode({worker = ARGV[2], tries = tries, was = status}))
 end
 
@@ -72,4 +73,10 @@ end
 if ended then
   return {'publish', redis.call('HGETALL', KEYS[1]), {}}
 end
-return {'run', redis.call('HGETALL', KEYS[1]), redis.call('LRANGE', KEYS[2], 0, -1)}
+-- it could be claimed since it became due, or since it entered the queue
+local since = (status == 'waiting' and job[6]) or (status ~= 'running' and job[8]) or now
+local was, waited = status, math.max(0, now - tonumber(since))
+if mine then
+  was, waited = '', 0
+end
+return {'run', redis.call('HGETALL', KEYS[1]), redis.call('LRANGE', KEYS[2], 0, -1), was, waited}

@@ -1,31 +1,33 @@
 -- Make one piece of progress durable. The hot path: three keys, one round trip.
 --
 -- KEYS  1 record  2 transcript  3 trace
--- ARGV  1 epoch  2 number of this commit  3 run state (JSON)  4 event kind  5 event data (JSON)
+-- ARGV  1 epoch  2 number of this commit  3 that number, a blank, the run state (JSON)  
+--       4 event kind  5 event data (JSON)
 --       6 "1" if the signal that was waiting is consumed by this commit
 --       7… new messages (JSON each)
 -- Returns 0 if fenced (nothing changed), 1 if committed, 2 if committed and a cancel is wanted.
 -- The same commit sent again (its reply was lost) is recognised by its number.
-local job = redis.call('HMGET', KEYS[1], 'epoch', 'seq', 'status', 'cancel', 'tries')
+local job = redis.call('HMGET', KEYS[1], 'epoch', 'run', 'status', 'cancel', 'tries')
 if job[1] ~= ARGV[1] or job[3] ~= 'running' then
   return 0
 end
 local committed = job[4] and 2 or 1
-if job[2] == ARGV[2] then
+local seq = job[2] and string.match(job[2], '^%d+') or '0'
+if seq == ARGV[2] then
   return committed
 end
-if tonumber(job[2]) + 1 ~= tonumber(ARGV[2]) then
+if tonumber(seq) + 1 ~= tonumber(ARGV[2]) then
   return 0
 end
 for i = 7, #ARGV do
   redis.call('RPUSH', KEYS[2], ARGV[i])
 end
-redis.call('HSET', KEYS[1], 'seq', ARGV[2], 'run', ARGV[3])
+redis.call('HSET', KEYS[1], 'run', ARGV[3])
 if job[5] ~= '0' then
   redis.call('HSET', KEYS[1], 'tries', 0)
 end
 if ARGV[6] == '1' then
   redis.call('HDEL', KEYS[1], 'signal', 'pause')
 end
-redis.call('XADD', KEYS[3], '*', 'e', ARGV[4], 'd', ARGV[5])
+redis.call('XADD', KEYS[3], '*', ARGV[4], ARGV[5])
 return committed

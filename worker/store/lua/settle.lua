@@ -1,7 +1,7 @@
 -- Give the lease back: pause, back off, hand over, or end the job, with its last messages.
 --
 -- KEYS  1 record  2 transcript  3 trace  4 due index  5 prefix of the status indexes
--- ARGV  1 job id  2 epoch  3 number of this commit  4 run state (JSON)
+-- ARGV  1 job id  2 epoch  3 number of this commit  4 that number, a blank, the run state
 --       5 new status (paused, waiting, queued, succeeded, failed)
 --       6 pause or outcome (JSON), or ""  7 delay (ms) until a sweep looks at the job; the
 --       owner of a job that ended may publish it alone for that long
@@ -9,14 +9,15 @@
 --       11… new messages (JSON each)
 -- Returns {"fenced"} or {status the job now has}: "cancelled" if a cancel was wanted, which
 -- wins over every other end. The same commit sent again is recognised by its number.
-local job = redis.call('HMGET', KEYS[1], 'epoch', 'seq', 'status', 'cancel')
+local job = redis.call('HMGET', KEYS[1], 'epoch', 'run', 'status', 'cancel')
 if job[1] ~= ARGV[2] then
   return {'fenced'}
 end
-if job[2] == ARGV[3] and job[3] ~= 'running' then
+local seq = job[2] and string.match(job[2], '^%d+') or '0'
+if seq == ARGV[3] and job[3] ~= 'running' then
   return {job[3]}
 end
-if job[3] ~= 'running' or tonumber(job[2]) + 1 ~= tonumber(ARGV[3]) then
+if job[3] ~= 'running' or tonumber(seq) + 1 ~= tonumber(ARGV[3]) then
   return {'fenced'}
 end
 local time = redis.call('TIME')
@@ -28,7 +29,7 @@ end
 for i = 11, #ARGV do
   redis.call('RPUSH', KEYS[2], ARGV[i])
 end
-redis.call('HSET', KEYS[1], 'seq', ARGV[3], 'run', ARGV[4], 'status', status, 'since', now,
+redis.call('HSET', KEYS[1], 'run', ARGV[4], 'status', status, 'since', now,
   'tries', 0, 'hints', 0)
 if ARGV[10] == '1' then
   redis.call('HDEL', KEYS[1], 'signal', 'pause')
@@ -58,5 +59,5 @@ if status == 'paused' then
 else
   redis.call('ZADD', KEYS[4], due, ARGV[1])
 end
-redis.call('XADD', KEYS[3], '*', 'e', kind, 'd', data)
+redis.call('XADD', KEYS[3], '*', kind, data)
 return {status}
