@@ -19,6 +19,7 @@ from worker.messages import InvalidHistory, Transcript
 from worker.models.base import StreamStopped
 from worker.patience import patiently
 from worker.performing import Outside, Performer
+from worker.retry import backoff_s
 from worker.state import RunState
 from worker.store.base import Claimed, Progress, Settlement, Ticket
 from worker.telemetry.binding import binding
@@ -137,7 +138,11 @@ class Slice:
             return Left("store_unavailable", str(error))
         log.error("job %s: this attempt broke off", job_id, exc_info=error)
         try:
-            self._runner.store.abandon(self._runner.owner, job_id=job_id)
+            self._runner.store.abandon(
+                self._runner.owner,
+                job_id=job_id,
+                delay_ms=int(1000 * backoff_s(job_id, self._claim.tries, None)),
+            )
         except StoreUnavailable as unreachable:
             log.warning("job %s: its lease runs out by itself: %s", job_id, unreachable)
         return Left("broke_off")

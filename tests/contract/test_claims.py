@@ -190,6 +190,16 @@ def test_abandoning_frees_a_dead_process_jobs_at_once(world: World) -> None:
     assert world.store.abandon("n1/", keep="n1/b/") == []
 
 
+def test_a_broken_attempt_is_hinted_after_its_delay(world: World) -> None:
+    submit(world, JOB)
+    take(world, JOB)
+    assert [s.job_id for s in world.store.abandon("w1/", job_id=JOB, delay_ms=30 * SECOND)] == [JOB]
+    due = world.due_in(JOB)
+    assert due is not None
+    assert 29 * SECOND < due <= 30 * SECOND
+    assert take(world, JOB, owner="w2/boot/1/").tries == 2
+
+
 def test_abandoning_one_job(world: World) -> None:
     for job_id in ("job-1", "job-2"):
         submit(world, job_id)
@@ -215,7 +225,7 @@ def test_what_is_left_of_an_abandoned_process_cannot_renew(world: World) -> None
 def test_abandoning_touches_running_jobs_only(world: World, status: JobStatus) -> None:
     bring_to(world, status)
     before = world.raw(JOB)
-    freed = world.store.abandon("")
+    freed = world.store.abandon("", delay_ms=0)
     assert bool(freed) == (status is JobStatus.RUNNING)
     assert (world.raw(JOB) == before) == (status is not JobStatus.RUNNING)
 

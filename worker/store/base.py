@@ -24,6 +24,8 @@ class Claimed:
         tries: starts without progress, this one included.
         run: the loop's state as stored, ``None`` for a job that has not begun.
         pause, signal: of the pause that was answered and whose answer nobody has taken up yet.
+        was: the status before; ``running`` if its worker was gone. ``None``: it is not known.
+        waited_ms: for how long it could have been claimed, on the store's clock.
     """
 
     spec: JobSpec
@@ -34,6 +36,8 @@ class Claimed:
     run: str | None = None
     pause: Pause | None = None
     signal: Signal | None = None
+    was: JobStatus | None = None
+    waited_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,13 +170,16 @@ class CheckpointStore(JobStore, Protocol):
             grace_ms, cap_ms: a hint's time before the next; it doubles with each, up to the cap.
         """
 
-    def abandon(self, owner_prefix: str, *, keep: str = "", job_id: str = "") -> list[JobSpec]:
+    def abandon(
+        self, owner_prefix: str, *, keep: str = "", job_id: str = "", delay_ms: int = 0
+    ) -> list[JobSpec]:
         """End the leases of owners that start with ``owner_prefix`` (but not with ``keep``).
 
         Args:
             job_id: only this job's; by default those of all running jobs.
+            delay_ms: until a sweep hints them.
 
-        Returns the jobs that were freed. They are due at once.
+        Returns the jobs that were freed.
         """
 
     def announce(self, agents: Sequence[AgentInfo]) -> None:

@@ -496,7 +496,9 @@ class MemoryStore:
                 hints.append(Hint(job.spec, job.status))
             return hints
 
-    def abandon(self, owner_prefix: str, *, keep: str = "", job_id: str = "") -> list[JobSpec]:
+    def abandon(
+        self, owner_prefix: str, *, keep: str = "", job_id: str = "", delay_ms: int = 0
+    ) -> list[JobSpec]:
         """See ``CheckpointStore.abandon``."""
         with self._lock:
             if job_id:
@@ -510,7 +512,7 @@ class MemoryStore:
                 dead = owner.startswith(owner_prefix) and not (keep and owner.startswith(keep))
                 if owner and dead:
                     job.free()
-                    job.due = self._clock()
+                    job.due = self._clock() + delay_ms
                     freed.append(job.spec)
             return freed
 

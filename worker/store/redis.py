@@ -147,13 +147,15 @@ class RedisCheckpointStore(RedisJobStore):
                 hints.append(Hint(JobSpec.model_validate_json(spec), JobStatus(status)))
         return hints
 
-    def abandon(self, owner_prefix: str, *, keep: str = "", job_id: str = "") -> list[JobSpec]:
+    def abandon(
+        self, owner_prefix: str, *, keep: str = "", job_id: str = "", delay_ms: int = 0
+    ) -> list[JobSpec]:
         """See ``CheckpointStore.abandon``."""
         partitions = [self._keys(job_id)] if job_id else self._partitions
         freed: list[JobSpec] = []
         for keys in partitions:
             names = [keys.due, keys.job_prefix, keys.index(JobStatus.RUNNING)]
-            reply = self._call("abandon", names, [owner_prefix, keep, job_id])
+            reply = self._call("abandon", names, [owner_prefix, keep, job_id, delay_ms])
             freed.extend(JobSpec.model_validate_json(spec) for spec in reply[1::2])
         return freed
 

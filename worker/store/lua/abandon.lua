@@ -3,7 +3,7 @@
 --
 -- KEYS  1 due index  2 prefix of the records ("…job:")  3 index of the running jobs
 -- ARGV  1 owners that start with this are dead  2 except those that start with this, or ""
---       3 the one job to look at, or "" for every running one
+--       3 the one job to look at, or "" for every running one  4 delay (ms) of the next hint
 -- Returns {id, spec, …} of the jobs that were freed.
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -18,7 +18,7 @@ for _, id in ipairs(ids) do
   local owner = job[1]
   if owner and starts(owner, ARGV[1]) and (ARGV[2] == '' or not starts(owner, ARGV[2])) then
     redis.call('HDEL', key, 'owner', 'nonce', 'lease')
-    redis.call('ZADD', KEYS[1], now, id)
+    redis.call('ZADD', KEYS[1], now + ARGV[4], id)
     freed[#freed + 1] = id
     freed[#freed + 1] = job[2]
   end
