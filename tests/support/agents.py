@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from api_client.contract import JobSpec
+from tests.support.crashes import maybe_die
 from worker.agent import Agent
 from worker.context import ActionContext
 from worker.models import FunctionModel, ModelError
@@ -32,31 +33,40 @@ def note(kind: str, **data: Any) -> None:
 
 
 def gate(name: str) -> None:
-    """Wait until the test opens the gate by making the file of this name."""
-    folder = os.environ.get(GATES)
-    if not folder:
+    """Wait while the test holds the gate shut by a file of this name, and note that."""
+    shut = Path(os.environ.get(GATES, "/nonexistent"), name)
+    if not shut.exists():
         return
     note("gate", name=name)
     pause = threading.Event()
-    while not Path(folder, name).exists():
-        pause.wait(0.02)
+    while shut.exists():
+        pause.wait(0.01)
+
+
+def tag_of(text: str) -> str:
+    """The job's tag: the last word of its task, if that begins with ``@``."""
+    last = text.split()[-1]
+    return last[1:] if last.startswith("@") else ""
 
 
 class Ctx(ActionContext):
-    """The job's id, for the ledger."""
+    """What the ledger says of the job."""
 
-    def __init__(self, job: str) -> None:
+    def __init__(self, job: str, tag: str) -> None:
         self.job = job
+        self.tag = tag
 
 
 def context(spec: JobSpec) -> Ctx:
     """Made for each slice."""
-    return Ctx(spec.job_id)
+    return Ctx(spec.job_id, tag_of(str(spec.input)))
 
 
 def _effect(name: str, x: int, ctx: Ctx) -> str:
-    note(name, job=ctx.job, x=x, key=ctx.idempotency_key, attempt=ctx.attempt)
-    gate(f"{name}-{ctx.job}-{x}")
+    maybe_die("before", "effect", ctx.job)
+    note(name, job=ctx.job, tag=ctx.tag, x=x, key=ctx.idempotency_key, attempt=ctx.attempt)
+    maybe_die("after", "effect", ctx.job)
+    gate(f"{name}-{ctx.tag}-{x}")
     return f"{name} {x}"
 
 
@@ -78,6 +88,16 @@ def pay(x: int, ctx: Ctx) -> str:
     return _effect("pay", x, ctx)
 
 
+@tool(effects="safe")
+def die(x: int, ctx: Ctx) -> str:
+    """End the process that runs it, always: without a word, or by SIGKILL for even numbers."""
+    note("die", job=ctx.job, tag=ctx.tag, x=x, attempt=ctx.attempt)
+    if x % 2:
+        os._exit(1)
+    os.kill(os.getpid(), 9)
+    return "still here"
+
+
 def _call(number: int, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
     function = {"name": name, "arguments": json.dumps(arguments)}
     return {"id": f"call_{number}", "type": "function", "function": function}
@@ -94,27 +114,33 @@ def _act(step: int, *calls: tuple[str, dict[str, Any]]) -> dict[str, Any]:
 def plan(messages: list[dict[str, Any]]) -> Any:
     """Follow the words of the task, one step a word, then answer with all observations.
 
-    Words: ``look``, ``put``, ``pay`` (one call each, joined by ``+`` for several in one reply),
-    ``ask`` (hand_to_human), ``fail`` (a model error for a person), ``busy`` (a 429, once).
+    Words: ``look``, ``put``, ``pay``, ``die`` (one call each, joined by ``+`` for several in one
+    reply), ``ask`` (hand_to_human), ``fail`` (a model error for a person), ``refuse`` (a model
+    error that ends the job). A last word ``@NAME`` is the job's tag.
     """
-    words = messages[1]["content"].split()
-    step = sum(m["role"] == "assistant" for m in messages)
-    note("model", task=messages[1]["content"], step=step + 1)
-    gate(f"model-{step + 1}")
-    if step >= len(words):
+    task = messages[1]["content"]
+    tag = tag_of(task)
+    words = [word for word in task.split() if not word.startswith("@")]
+    step = sum(m["role"] == "assistant" for m in messages) + 1
+    note("model", tag=tag, step=step)
+    maybe_die("during", "model", tag)
+    gate(f"model-{tag}-{step}")
+    if step > len(words):
         return "; ".join(m["content"] for m in messages if m["role"] == "tool") or "done"
-    word = words[step]
+    word = words[step - 1]
     if word == "fail":
         raise ModelError("the account has no credit", "pause", code="insufficient_quota")
+    if word == "refuse":
+        raise ModelError("the model does not exist", "fail", code="model_not_found")
     if word == "ask":
-        return _act(step + 1, ("hand_to_human", {"reason": f"question {step + 1}"}))
-    return _act(step + 1, *((name, {"x": step + 1}) for name in word.split("+")))
+        return _act(step, ("hand_to_human", {"reason": f"question {step}"}))
+    return _act(step, *((name, {"x": step}) for name in word.split("+")))
 
 
 worker_agent = Agent(
     name="plan",
     goal="Do what the words say.",
-    tools=[look, put, pay, hand_to_human],
+    tools=[look, put, pay, die, hand_to_human],
     model=FunctionModel(plan),
     context=context,
     max_steps=100,

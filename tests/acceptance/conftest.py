@@ -1,0 +1,27 @@
+"""What the tests with real workers share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.lab import Lab
+from tests.support.nursery import Nursery
+
+
+@pytest.fixture(scope="session")
+def nursery() -> Iterator[Nursery]:
+    """Where workers come from."""
+    nursery = Nursery()
+    yield nursery
+    nursery.close()
+
+
+@pytest.fixture
+def lab(nursery: Nursery, redis_url: str, tmp_path: Path) -> Iterator[Lab]:
+    """An empty store and no worker yet; all are dead afterwards."""
+    lab = Lab(nursery, redis_url, tmp_path)
+    yield lab
+    lab.close()

@@ -1,0 +1,252 @@
+"""One acceptance test's surroundings: a store, workers, a ledger, gates, a client.
+
+The caller's side is twofold: ``client`` is ours, ``plain`` is a Celery app without a line of
+ours, as a service has it that knows nothing but Celery.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import redis
+from celery import Celery
+from celery.result import AsyncResult
+
+from api_client import AgentClient
+from api_client.contract import Event, JobView
+from api_client.keys import Keys
+from tests.support.crashes import has_died, plan_crash
+from tests.support.nursery import Nursery
+from tests.support.workers import START_TIMEOUT_S, Ledger, RunningWorker, eventually
+
+APP = "tests.support.lab_app"
+
+
+class Lab:
+    """Everything a test needs to see what real workers do.
+
+    Args:
+        folder: for ledger, gates and plans; empty.
+    """
+
+    def __init__(self, nursery: Nursery, url: str, folder: Path, **env: str) -> None:
+        self.url = url
+        self.redis = redis.Redis.from_url(url)
+        self.client = AgentClient(url)
+        self.plain = plain_app(url)
+        self.ledger = Ledger(folder / "ledger")
+        self.states = States(url)
+        self._nursery = nursery
+        self._gates = folder / "gates"
+        self._crashes = folder / "crashes"
+        self._workers: list[RunningWorker] = []
+        self._results: list[AsyncResult[Any]] = []
+        self._gates.mkdir()
+        self._crashes.mkdir()
+        self._env = {
+            "TEST_LEDGER": str(self.ledger.path),
+            "TEST_GATES": str(self._gates),
+            "TEST_CRASHES": str(self._crashes),
+            **env,
+        }
+
+    # --- workers ---------------------------------------------------------------------------
+
+    def start(self, name: str = "w1@test", *, env: Any = None, **options: Any) -> RunningWorker:
+        """A worker that is starting."""
+        worker = self._nursery.start(
+            self.url, app=APP, name=name, env={**self._env, **(env or {})}, **options
+        )
+        self._workers.append(worker)
+        return worker
+
+    def worker(self, name: str = "w1@test", **options: Any) -> RunningWorker:
+        """A worker that takes messages."""
+        return self.start(name, **options).wait_ready()
+
+    @contextmanager
+    def supervised(self, name: str = "w1@test", **options: Any) -> Iterator[Supervisor]:
+        """A worker that is started again, under its name, whenever it dies."""
+        supervisor = Supervisor(lambda: self.start(name, **options))
+        try:
+            yield supervisor
+        finally:
+            supervisor.end()
+            self.close()
+
+    def close(self) -> None:
+        """Kill every worker, and let go of the store, which may end now."""
+        for worker in list(self._workers):
+            worker.kill()
+        for result in self._results:
+            setattr(result, "backend", None)  # noqa: B010 - or its collection would unsubscribe
+        self.plain.close()
+
+    # --- jobs ------------------------------------------------------------------------------
+
+    def send(self, words: str, task_id: str | None = None, **options: Any) -> AsyncResult[Any]:
+        """Submit by nothing but Celery."""
+        task_id = task_id or str(uuid.uuid4())
+        result = self.plain.send_task("agent.plan", args=[words], task_id=task_id, **options)
+        self._results.append(result)
+        return result
+
+    def submit(self, words: str, **options: Any) -> str:
+        """Submit by our client."""
+        return self.client.submit("plan", words, check_agent=False, **options)
+
+    def crash(
+        self, job_id: str, when: str, what: str, *, number: int = 1, target: str = "process"
+    ) -> None:
+        """Plan a SIGKILL, see ``tests.support.crashes``."""
+        plan_crash(self._crashes, job_id, when, what, number=number, target=target)
+
+    def has_died(self, job_id: str) -> bool:
+        """Whether the planned SIGKILL has happened."""
+        return has_died(self._crashes, job_id)
+
+    @contextmanager
+    def shut(self, gate: str) -> Iterator[None]:
+        """Hold a gate shut: ``model-TAG-STEP``, or ``TOOL-TAG-STEP``."""
+        self.hold(gate)
+        try:
+            yield
+        finally:
+            self.open(gate)
+
+    def hold(self, gate: str) -> None:
+        """Shut a gate."""
+        (self._gates / gate).touch()
+
+    def open(self, gate: str) -> None:
+        """Open a gate again."""
+        (self._gates / gate).unlink(missing_ok=True)
+
+    def wait_gate(self, gate: str, count: int = 1) -> None:
+        """Wait until somebody stands at the gate."""
+        self.ledger.wait("gate", count, name=gate)
+
+    # --- looking ---------------------------------------------------------------------------
+
+    def view(self, job_id: str) -> JobView:
+        """Where the job stands."""
+        return self.client.get(job_id)
+
+    def events(self, job_id: str, kind: str = "") -> list[Event]:
+        """The records of one kind, or all, in the job's trace."""
+        return [event for event in self.client.trace(job_id) if kind in ("", event.kind)]
+
+    def record(self, job_id: str) -> dict[str, Any]:
+        """All that the store holds of a job, to compare it with what it held before."""
+        record, messages, trace = Keys(0).of_job(job_id)
+        return {
+            "record": self.redis.hgetall(record),
+            "messages": self.redis.lrange(messages, 0, -1),
+            "trace": self.redis.xrange(trace),
+        }
+
+    def wait_status(self, job_id: str, *statuses: str, timeout_s: float = 30) -> JobView:
+        """Wait until the job has one of these statuses, or ``"ended"``."""
+        what = " or ".join(statuses)
+        return self.wait_view(job_id, lambda view: _is_one_of(view, statuses), what, timeout_s)
+
+    def wait_view(
+        self, job_id: str, check: Callable[[JobView], bool], what: str, timeout_s: float = 30
+    ) -> JobView:
+        """Wait until what can be seen of the job satisfies ``check``."""
+
+        def seen() -> JobView | None:
+            view = self._known(job_id)
+            return view if view is not None and check(view) else None
+
+        view: JobView = eventually(seen, f"job {job_id}: {what}", timeout_s)
+        return view
+
+    def _known(self, job_id: str) -> JobView | None:
+        """A bare message's job is unknown until a worker has taken the message up."""
+        known = self.redis.exists(Keys(0).job(job_id))
+        return self.client.get(job_id) if known else None
+
+    def wait_event(self, job_id: str, kind: str, count: int = 1, timeout_s: float = 30) -> Event:
+        """Wait until the trace holds so many records of this kind; returns the last of them."""
+        found: list[Event] = eventually(
+            lambda: len(events := self.events(job_id, kind)) >= count and events,
+            f"{count} times {kind} in the trace of {job_id}",
+            timeout_s,
+        )
+        return found[count - 1]
+
+    def wait_published(self, job_id: str, timeout_s: float = 30) -> JobView:
+        """Wait until the job's end has been published; returns what is stored of it."""
+        return self.wait_view(job_id, lambda view: view.published, "published", timeout_s)
+
+
+class Supervisor:
+    """Starts a worker, and again whenever it has died."""
+
+    def __init__(self, start: Callable[[], RunningWorker]) -> None:
+        self._start = start
+        self._over = False
+        self._changed = threading.Condition()
+        self.starts: list[RunningWorker] = [start()]
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self._thread.start()
+        self.wait_ready(1)
+
+    def _watch(self) -> None:
+        while True:
+            self.starts[-1].wait_dead(timeout_s=3600)
+            with self._changed:
+                if self._over:
+                    return
+                self.starts.append(self._start())
+                self._changed.notify_all()
+
+    def wait_ready(self, number: int) -> RunningWorker:
+        """Wait until the worker has been started so many times, and takes messages."""
+        with self._changed:
+            if not self._changed.wait_for(lambda: len(self.starts) >= number, START_TIMEOUT_S):
+                raise AssertionError(f"started {len(self.starts)} times only, not {number}")
+        return self.starts[number - 1].wait_ready()
+
+    def end(self) -> None:
+        """Kill the worker for good."""
+        with self._changed:
+            self._over = True
+        self.starts[-1].kill()
+        self._thread.join()
+
+
+def _is_one_of(view: JobView, statuses: tuple[str, ...]) -> bool:
+    return view.status in statuses or ("ended" in statuses and view.status.ended)
+
+
+def plain_app(url: str) -> Celery:
+    """A Celery app as any service has it: it knows names of tasks, and no code of ours."""
+    app = Celery("plain", broker=url, backend=url, set_as_current=False)
+    app.conf.broker_connection_retry_on_startup = True
+    return app
+
+
+class States:
+    """Every state that is stored in Celery's result backend, in order, for all tasks."""
+
+    def __init__(self, url: str) -> None:
+        client: Any = redis.Redis.from_url(url)
+        self._pubsub = client.pubsub()
+        self._pubsub.psubscribe("celery-task-meta-*")
+        self._pubsub.get_message(timeout=10)  # that we are subscribed
+        self._seen: list[tuple[str, str]] = []
+
+    def of(self, job_id: str) -> list[str]:
+        """The states of one task so far."""
+        while (message := self._pubsub.get_message(timeout=0)) is not None:
+            meta = json.loads(message["data"])
+            self._seen.append((meta["task_id"], meta["status"]))
+        return [state for task_id, state in self._seen if task_id == job_id]

@@ -1,0 +1,61 @@
+"""The worker app of the acceptance tests: agents beside ordinary tasks, and planned crashes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+from tests.support.agents import note
+from tests.support.crashes import maybe_die
+from worker.app import make_app
+from worker.store.redis import RedisCheckpointStore
+
+
+def dying(method: Callable[..., Any], what: Callable[..., tuple[str, str]]) -> Callable[..., Any]:
+    """A method of the store that may die before and after its work.
+
+    Args:
+        what: of the method's arguments, the point's name and the job's id.
+    """
+
+    @wraps(method)
+    def wrapped(self: Any, *args: Any, **kwargs: Any) -> Any:
+        name, job_id = what(*args)
+        maybe_die("before", name, job_id)
+        result = method(self, *args, **kwargs)
+        maybe_die("after", name, job_id)
+        return result
+
+    return wrapped
+
+
+POINTS: dict[str, Callable[..., tuple[str, str]]] = {
+    "claim": lambda job_id, *_: ("claim", job_id),
+    "commit": lambda ticket, progress, *_: (progress.kind, ticket.job_id),
+    "settle": lambda ticket, progress, *_: (progress.kind, ticket.job_id),
+    "published": lambda job_id, *_: ("published", job_id),
+}
+for name, point in POINTS.items():
+    setattr(RedisCheckpointStore, name, dying(getattr(RedisCheckpointStore, name), point))
+
+app = make_app()
+
+
+@app.task(name="lab.note")
+def lab_note(value: Any, where: str = "") -> Any:
+    """An ordinary task that notes what it was given, and passes it on."""
+    note("task", where=where, value=value)
+    return value
+
+
+@app.task(name="lab.failed")
+def lab_failed(job_id: str, where: str = "") -> None:
+    """An errback that takes the failed task's id."""
+    note("errback", where=where, value=job_id)
+
+
+@app.task(name="lab.upper")
+def lab_upper(value: Any) -> Any:
+    """An ordinary link of a chain."""
+    return str(value).upper()
