@@ -21,14 +21,15 @@ from tests.contract.acts import (
     take,
 )
 from tests.contract.worlds import MINUTE, SECOND, World
-from worker.store.base import Claimed, NotClaimed, Progress, Settlement, Ticket, ToPublish
+from worker.store.base import NotClaimed, Progress, Settlement, Ticket, ToPublish
 from worker.store.outcomes import poison_outcome
 
 
 def test_a_claim_brings_all_that_a_runner_needs(world: World) -> None:
     spec = submit(world)
     first = take(world)
-    assert first == Claimed(spec, epoch=1, seq=0, tries=1, messages=[])
+    assert (first.spec, first.epoch, first.seq, first.tries) == (spec, 1, 0, 1)
+    assert (first.messages, first.run, first.pause, first.signal) == ([], None, None, None)
     commit(world, first, 1, "a", "b")
     commit(world, first, 2, "c")
     world.advance(LEASE)
