@@ -7,6 +7,7 @@ from celery import Celery
 from worker.celery_config import ours
 from worker.installing import install
 from worker.settings import Settings
+from worker.telemetry.formats import AgentLogging
 
 
 def make_app(settings: Settings | None = None) -> Celery:
@@ -16,7 +17,7 @@ def make_app(settings: Settings | None = None) -> Celery:
         InvalidInput, AgentDefinitionError: see ``worker.installing``.
     """
     settings = settings or Settings.from_env()
-    app = Celery("stepkeeper")
+    app = Celery("stepkeeper", log=AgentLogging)
     app.conf.update(ours(settings))
     install(app, settings=settings)
     return app

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 from celery import bootsteps
 from celery.platforms import signals
-from celery.signals import worker_shutdown, worker_shutting_down
+from celery.signals import worker_process_shutdown, worker_shutdown, worker_shutting_down
 
 from api_client.errors import StoreUnavailable
 from api_client.hints import try_hint
@@ -18,6 +19,7 @@ from worker.celery_config import check_pool
 from worker.control import listen_for_revokes
 from worker.service import Service
 from worker.shutdown import Leaving, pool_children
+from worker.telemetry.observer import Swept, TakenOver
 from worker.watchdog import replace_process, watch
 
 log = logging.getLogger(__name__)
@@ -34,18 +36,19 @@ class Keeper(bootsteps.StartStopStep):
     def __init__(self, worker: Any, **kwargs: Any) -> None:
         super().__init__(worker, **kwargs)
         self._service: Service = worker.app.stepkeeper
-        self._service.node = worker.hostname
-        check_pool(self._service.settings, worker.pool_cls)
-        self._service.stop.clear()
+        pool = check_pool(self._service.settings, worker.pool_cls)
+        self._service.begin(worker.hostname, pool)
         self._leaving = Leaving(
             self._service,
             self._service.settings.shutdown_grace_s,
             partial(pool_children, worker),
         )
         self._done = threading.Event()
+        self._sweep_planned_s = time.monotonic()
         listen_for_revokes(self._service)
         worker_shutting_down.connect(self._on_shutdown, weak=False)
         worker_shutdown.connect(self._on_ended, weak=False)
+        worker_process_shutdown.connect(self._on_child_ends, weak=False)
 
     def _on_shutdown(self, **_: Any) -> None:
         """Each running job stops at its next commit and is hinted again (rule 16)."""
@@ -54,9 +57,14 @@ class Keeper(bootsteps.StartStopStep):
 
     def _on_ended(self, **_: Any) -> None:
         self._leaving.over()
+        self._service.telemetry.close()
+
+    def _on_child_ends(self, **_: Any) -> None:
+        self._service.telemetry.close()
 
     def start(self, worker: Any) -> None:
         """Called when the worker starts."""
+        self._service.telemetry.expose(self._service.store)
         signals["SIGQUIT"] = self._leaving.hurry
         loops: tuple[Callable[[], None], ...] = (
             self._sweep_loop,
@@ -111,11 +119,12 @@ class Keeper(bootsteps.StartStopStep):
         """Free the jobs that the previous start of this worker held when it died."""
         service = self._service
         for spec in service.store.abandon(f"{service.node}/", keep=service.owner_prefix):
-            log.info("job %s: taken over from this worker's previous start", spec.job_id)
+            service.observer.note(TakenOver(spec))
 
     def sweep(self) -> None:
         """Hint what is due."""
-        settings = self._service.settings
+        settings, begun_s, count = self._service.settings, time.monotonic(), 0
+        late_ms = int(max(0.0, begun_s - self._sweep_planned_s) * 1000)
         while True:
             hints = self._service.store.sweep(
                 limit=SWEEP_LIMIT,
@@ -124,8 +133,12 @@ class Keeper(bootsteps.StartStopStep):
             )
             for hint in hints:
                 try_hint(self._service.app, hint.spec)
+            count += len(hints)
             if len(hints) < SWEEP_LIMIT:
-                return
+                break
+        ended_s = time.monotonic()
+        self._sweep_planned_s = ended_s + settings.sweep_s
+        self._service.observer.note(Swept(count, int((ended_s - begun_s) * 1000), late_ms))
 
     def _announce_loop(self) -> None:
         while True:

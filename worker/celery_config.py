@@ -86,8 +86,8 @@ def protect(app: Celery) -> None:
         )
 
 
-def check_pool(settings: Settings, pool: Any) -> None:
-    """Refuse a pool that cannot keep the promises.
+def check_pool(settings: Settings, pool: Any) -> str:
+    """Refuse a pool that cannot keep the promises; returns its name, such as ``prefork``.
 
     Raises:
         InvalidInput: names the pool and what to use in its place.
@@ -99,3 +99,4 @@ def check_pool(settings: Settings, pool: Any) -> None:
         raise InvalidInput(
             f"STEPKEEPER_IN_FLIGHT={settings.in_flight} needs --pool=threads, not {name!r}"
         )
+    return str(name)

@@ -18,6 +18,7 @@ from celery.worker.control import Panel
 from api_client.contract import TASK_PREFIX
 from api_client.errors import JobNotFound, StoreUnavailable
 from worker.service import Service
+from worker.telemetry.observer import JobEnded
 
 log = logging.getLogger(__name__)
 
@@ -49,6 +50,9 @@ def note_revoked(sender: Any, request: Any, expired: bool = False, **_: Any) -> 
         return
     try:
         cancel_jobs(service, [request.id], "expired" if expired else "revoked")
+        view = service.store.read(request.id)
+        if view.outcome is not None:
+            service.observer.note(JobEnded(view.spec, view.status, view.outcome))
         service.store.published(request.id)
     except StoreUnavailable as error:
         log.warning("job %s: revoked, but the store could not be told: %s", request.id, error)

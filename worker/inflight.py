@@ -13,6 +13,7 @@ import logging
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -40,11 +41,17 @@ class Threads:
 
     async def commit(self, function: Callable[..., Any], *args: Any) -> Any:
         """Run a step of the loop with its commits."""
-        return await asyncio.get_running_loop().run_in_executor(self.store, function, *args)
+        return await self._run(self.store, function, *args)
 
     async def work(self, function: Callable[..., Any], *args: Any) -> Any:
         """Run a tool, or a model that cannot be awaited."""
-        return await asyncio.get_running_loop().run_in_executor(self.tools, function, *args)
+        return await self._run(self.tools, function, *args)
+
+    @staticmethod
+    async def _run(pool: ThreadPoolExecutor, function: Callable[..., Any], *args: Any) -> Any:
+        """Run it in a thread of the pool, in a copy of this context."""
+        run = copy_context().run
+        return await asyncio.get_running_loop().run_in_executor(pool, run, function, *args)
 
 
 class InFlight:

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 
 from api_client.errors import StoreUnavailable
 from worker.store.base import CheckpointStore
+from worker.telemetry.observer import NOBODY, LeaseLost, Observer
 
 log = logging.getLogger(__name__)
 
@@ -26,9 +27,11 @@ class Leases:
 
     Args:
         lease_ms: must be the one that claims ask for.
+        observer: told of leases that are lost.
     """
 
-    def __init__(self, store: CheckpointStore, lease_ms: int) -> None:
+    def __init__(self, store: CheckpointStore, lease_ms: int, observer: Observer = NOBODY) -> None:
+        self._observer = observer
         self._store = store
         self._lease_ms = lease_ms
         self._lock = threading.Lock()
@@ -79,3 +82,4 @@ class Leases:
         for (job_id, _), answer in zip(held, answers, strict=True):
             if answer == "lost":
                 log.warning("job %s: the lease is lost; its next commit will be refused", job_id)
+                self._observer.note(LeaseLost(job_id))

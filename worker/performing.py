@@ -39,6 +39,7 @@ from worker.parallel import side_by_side
 from worker.patience import patiently
 from worker.state import Tokens
 from worker.store.base import CheckpointStore
+from worker.telemetry.watch import SliceWatch
 
 log = logging.getLogger(__name__)
 
@@ -55,6 +56,7 @@ class Performer:
         clock_ms: monotonic milliseconds, for measuring calls.
         hint: tells the workers of a new sub-job.
         patience_s: how long a store call is tried again while Redis is away.
+        watch: told of each call.
     """
 
     spec: JobSpec
@@ -66,12 +68,14 @@ class Performer:
     clock_ms: Callable[[], int]
     hint: Callable[[JobSpec], object]
     patience_s: float
+    watch: SliceWatch
 
     def perform(self, effect: Outside) -> Any:
         """Perform an effect; returns what the loop is sent."""
         match effect:
             case CallModel(request=request, model=named, live=None):
-                return self._timed(partial(_ask, self._model(named), request), ModelAnswer)
+                model = self._model(named)
+                return self._ask(model, request, partial(_ask, model, request))
             case CallModel(request=request, model=named, live=int(step)):
                 return self._ask_live(self._model(named), request, step)
             case CallTool():
@@ -96,29 +100,38 @@ class Performer:
         emit = partial(self.store.emit, self.spec.job_id, self.epoch)
         try:
             with LiveWriter(emit, step) as show:
-                ask = partial(_ask, model, request, show)
-                answer: ModelAnswer = self._timed(ask, ModelAnswer)
-                return answer
+                return self._ask(model, request, partial(_ask, model, request, show))
         except StreamStopped as stopped:
             return stopped
+
+    def _ask(
+        self, model: Model, request: ModelRequest, ask: Callable[[], ModelReply | ModelError]
+    ) -> ModelAnswer:
+        with self.watch.asking(model.name, request) as answered:
+            return answered(self._timed(ask, ModelAnswer))
 
     async def _await_model(
         self, model: Model, areply: Callable[..., Any], request: ModelRequest
     ) -> ModelAnswer:
         start = self.clock_ms()
-        try:
-            result: ModelReply | ModelError = await areply(request)
-        except ModelError as error:
-            result = error
-        except Exception as error:  # noqa: BLE001 - becomes a pause
-            result = _bug(model, error)
-        return ModelAnswer(result, self.clock_ms() - start)
+        with self.watch.asking(model.name, request) as answered:
+            try:
+                result: ModelReply | ModelError = await areply(request)
+            except ModelError as error:
+                result = error
+            except Exception as error:  # noqa: BLE001 - becomes a pause
+                result = _bug(model, error)
+            return answered(ModelAnswer(result, self.clock_ms() - start))
 
     def _model(self, named: Model | None) -> Model:
         return named or self.agent.model or self.default_model()
 
     def _tool_call(self, call: CallTool) -> Callable[[], ToolAnswer]:
-        return partial(self._timed, partial(_invoke, self.agent, call, self.context), ToolAnswer)
+        return partial(self._run, call, partial(_invoke, self.agent, call, self.context))
+
+    def _run(self, call: CallTool, run: Callable[[], Any]) -> ToolAnswer:
+        with self.watch.running(call) as ended:
+            return ended(self._timed(run, ToolAnswer))
 
     def _timed(self, action: Callable[[], Any], wrap: Callable[[Any, int], Any]) -> Any:
         start = self.clock_ms()
@@ -138,6 +151,7 @@ class Performer:
             retention_s=parent.retention_s,
             parent=parent.job_id,
             caps=sub.caps,
+            message={"headers": dict(headers)} if (headers := self.watch.headers()) else {},
         )
         if patiently(lambda: self.store.create(spec), self.patience_s).new:
             self.hint(spec)

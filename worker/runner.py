@@ -18,6 +18,7 @@ from worker.models.base import Model
 from worker.patience import patiently
 from worker.slices import Offload, Slice
 from worker.store.base import CheckpointStore, Claimed, NotClaimed, ToPublish
+from worker.telemetry.observer import NOBODY, Observer
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,7 @@ class Runner:
         clock_ms: monotonic milliseconds, for measuring calls.
         default_model: for agents that name none.
         hint: tells the workers of a job; a sweep finds it later if this does nothing.
+        observer: told of what happens.
     """
 
     store: CheckpointStore
@@ -62,6 +64,7 @@ class Runner:
     stopping: Callable[[], bool] = lambda: False
     hint: Callable[[JobSpec], object] = lambda _spec: None
     settings: RunnerSettings = field(default_factory=RunnerSettings)
+    observer: Observer = NOBODY
 
     def run(self, job_id: str) -> SliceEnd:
         """Advance a job until it ends, pauses, waits, or has had its turn."""

@@ -27,7 +27,9 @@ from worker.leases import Leases
 from worker.models.base import Model
 from worker.runner import Runner
 from worker.settings import Settings
-from worker.store.redis import RedisCheckpointStore
+from worker.telemetry.observer import Observer
+from worker.telemetry.setup import Telemetry
+from worker.telemetry.stores import WatchedStore
 
 
 class StopFlag:
@@ -56,7 +58,7 @@ class StopFlag:
 class _Process:
     """What belongs to one process."""
 
-    store: RedisCheckpointStore
+    store: WatchedStore
     leases: Leases
     runner: Runner
     in_flight: InFlight | None
@@ -79,6 +81,23 @@ class Service:
     stop: StopFlag = field(default_factory=StopFlag)
     _parts: dict[int, _Process] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        self.telemetry = Telemetry(self.settings)
+
+    def begin(self, node: str, pool: str) -> None:
+        """This process becomes a worker's main process.
+
+        Args:
+            pool: the name of Celery's pool, such as ``"prefork"``.
+
+        Raises:
+            InvalidInput: a setting asks for telemetry that cannot be had.
+        """
+        self.node = node
+        self.telemetry.start(pool)
+        self._parts = {}
+        self.stop.clear()
+
     @property
     def owner_prefix(self) -> str:
         """How the owners of all leases of this start of the worker begin."""
@@ -90,7 +109,7 @@ class Service:
         return f"{self.owner_prefix}{os.getpid()}/"
 
     @property
-    def store(self) -> RedisCheckpointStore:
+    def store(self) -> WatchedStore:
         """This process's store."""
         return self._process.store
 
@@ -110,6 +129,11 @@ class Service:
         return self._process.in_flight
 
     @property
+    def observer(self) -> Observer:
+        """Told of what happens in this process."""
+        return self._process.runner.observer
+
+    @property
     def _process(self) -> _Process:
         pid = os.getpid()
         if pid not in self._parts:
@@ -119,14 +143,15 @@ class Service:
     def _assemble(self) -> _Process:
         settings = self.settings
         client = connect(settings.redis_url, max_connections=settings.concurrency + 16)
-        store = RedisCheckpointStore(
+        store = WatchedStore(
             client,
             partitions=settings.partitions,
             where=describe(settings.redis_url),
             wait_replicas=settings.wait_replicas,
             wait_timeout_s=settings.wait_timeout_s,
         )
-        leases = Leases(store, settings.runner.lease_ms)
+        observer = store.observer = self.telemetry.observer(store)
+        leases = Leases(store, settings.runner.lease_ms, observer)
         runner = Runner(
             store=store,
             agents=self.agents,
@@ -137,6 +162,7 @@ class Service:
             stopping=self.stop.is_set,
             hint=self.hint,
             settings=settings.runner,
+            observer=observer,
         )
         in_flight = self._in_flight(runner) if settings.in_flight else None
         return _Process(store, leases, runner, in_flight)

@@ -5,7 +5,7 @@ Each field is the environment variable ``STEPKEEPER_`` plus its name in capitals
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field, ValidationError, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
@@ -43,6 +43,12 @@ class Settings(BaseSettings):
         concurrency: Celery slots of one worker process; without ``in_flight``, jobs at once.
         in_flight: jobs at once on an event loop beside the slots (threads pool only); for
             thousands of jobs that wait for models. 0: none, a slot runs its job itself.
+        log_format: of a worker that runs nothing but agents: ``console`` or ``json``.
+        metrics_port: where Prometheus finds this worker's metrics; none are kept if not given.
+            0 takes a free port, and the log says which.
+        metrics_host: the address of that port; its readers need no password.
+        otel: make OpenTelemetry spans; where they go stands in ``OTEL_…``.
+        otel_content: record messages, arguments and results in them.
     """
 
     model_config = SettingsConfigDict(env_prefix="STEPKEEPER_", frozen=True, extra="ignore")
@@ -67,6 +73,11 @@ class Settings(BaseSettings):
     wait_timeout_s: float = Field(default=2.0, gt=0)
     concurrency: int = Field(default=16, ge=1)
     in_flight: int = Field(default=0, ge=0)
+    log_format: Literal["console", "json"] = "console"
+    metrics_port: int | None = Field(default=None, ge=0, le=65535)
+    metrics_host: str = "127.0.0.1"
+    otel: bool = False
+    otel_content: bool = False
 
     @field_validator("agents", mode="before")
     @classmethod

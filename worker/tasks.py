@@ -30,6 +30,7 @@ from worker.patience import patiently
 from worker.publish import publish
 from worker.request import AgentRequest, options_of
 from worker.service import Service
+from worker.telemetry.observer import JobEnded
 
 log = logging.getLogger(__name__)
 
@@ -145,6 +146,8 @@ class AgentTask(Task):  # type: ignore[type-arg]
         match end:
             case Ended():
                 self.service.settle_family(end)
+                ended = JobEnded(end.spec, end.status, end.outcome, end.again)
+                self.service.observer.note(ended)
                 return publish(self, end)
             case Left(why="missing"):
                 raise JobFailed(

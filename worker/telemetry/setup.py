@@ -1,0 +1,132 @@
+"""Which observers a worker has: by its settings, made anew in each process of the pool."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+from api_client.contract import JobView
+from api_client.errors import InvalidInput
+from worker.settings import Settings
+from worker.telemetry.logs import LogObserver
+from worker.telemetry.observer import NOBODY, Observer, Several
+
+if TYPE_CHECKING:
+    from api_client.survey import Survey
+    from worker.telemetry.exposing import Exposed
+
+log = logging.getLogger(__name__)
+
+
+class Surveyed(Protocol):
+    """A store, as far as telemetry looks at it."""
+
+    def read(self, job_id: str) -> JobView:
+        """See ``JobStore.read``."""
+
+    def survey(self) -> Survey:
+        """See ``SurveyStore.survey``."""
+
+
+@dataclass(slots=True)
+class Telemetry:
+    """A worker's logs, metrics and traces.
+
+    A program that only submits has none: ``start`` is the worker's.
+    """
+
+    settings: Settings
+    started: bool = False
+    _registry: Any = None
+    _exposed: Exposed | None = None
+    _tracing: Any = None
+    _closers: list[Callable[[], object]] = field(default_factory=list)
+
+    def start(self, pool: str) -> None:
+        """Called in a worker's main process, before the pool has any children.
+
+        Args:
+            pool: ``"prefork"``, or one whose jobs run in this process.
+
+        Raises:
+            InvalidInput: a setting asks for what cannot be had.
+        """
+        self.started = True
+        if self.settings.metrics_port is not None:
+            from worker.telemetry.exposing import prepare_children
+
+            if pool == "prefork":
+                prepare_children()
+            _import("prometheus_client", "metrics", "STEPKEEPER_METRICS_PORT")
+        if self.settings.otel:
+            _import("opentelemetry.sdk.trace", "otel", "STEPKEEPER_OTEL")
+
+    def observer(self, store: Surveyed) -> Observer:
+        """The observer of this process; nobody in a program that is no worker."""
+        if not self.started:
+            return NOBODY
+        observers: list[Observer] = [LogObserver()]
+        if self.settings.metrics_port is not None:
+            observers.append(self._metrics())
+        if self.settings.otel:
+            observers.append(self._otel(store))
+        return Several(observers)
+
+    def _metrics(self) -> Observer:
+        from prometheus_client import CollectorRegistry
+
+        from worker.telemetry.exposing import fresh_values, in_files
+        from worker.telemetry.metrics import MetricsObserver
+
+        if in_files():
+            fresh_values()
+            return MetricsObserver(None)
+        self._registry = CollectorRegistry()
+        return MetricsObserver(self._registry)
+
+    def _otel(self, store: Surveyed) -> Observer:
+        from worker.telemetry.otel import OtelObserver, Tracing, make_tracer
+
+        provider, tracer = make_tracer()
+        self._closers.append(provider.force_flush)
+        return OtelObserver(Tracing(tracer, store.read, self.settings.otel_content))
+
+    def expose(self, store: Surveyed) -> None:
+        """Serve the metrics, if the settings give a port; in the main process.
+
+        Raises:
+            InvalidInput: the address cannot be used.
+        """
+        if self.settings.metrics_port is None or self._exposed is not None:
+            return
+        from worker.telemetry import exposing
+        from worker.telemetry.gauges import StoreGauges
+
+        registry = exposing.reading_registry() if exposing.in_files() else self._registry
+        registry.register(StoreGauges(store.survey))
+        self._exposed = exposing.serve(
+            self.settings.metrics_host, self.settings.metrics_port, registry
+        )
+        place = f"http://{self._exposed.host}:{self._exposed.port}/metrics"
+        log.info("metrics at %s", place)
+
+    def close(self) -> None:
+        """The worker ends: send what is still here."""
+        if self._exposed is not None:
+            self._exposed.close()
+            self._exposed = None
+        for close in self._closers:
+            close()
+
+
+def _import(module: str, extra: str, setting: str) -> None:
+    from importlib import import_module
+
+    try:
+        import_module(module)
+    except ModuleNotFoundError as error:
+        raise InvalidInput(
+            f"{setting} needs an extra: pip install 'stepkeeper[{extra}]' ({error.name} is missing)"
+        ) from None

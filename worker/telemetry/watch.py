@@ -1,0 +1,133 @@
+"""Telling an observer of one slice: turns what the slice and its performer do into moments."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from worker.effects import CallTool, ModelAnswer, ToolAnswer
+from worker.models.base import ModelError, ModelReply, ModelRequest
+from worker.state import RunState, Tokens
+from worker.telemetry.binding import Bound
+from worker.telemetry.observer import (
+    Committed,
+    JobClaimed,
+    ModelCall,
+    ModelCalled,
+    Observer,
+    Place,
+    SliceEnded,
+    Spent,
+    ToolCall,
+    ToolCalled,
+)
+
+if TYPE_CHECKING:
+    from worker.ends import SliceEnd
+    from worker.store.base import Claimed
+
+_WORD = re.compile(r"[a-z][a-z0-9_]{0,39}")
+
+
+class SliceWatch:
+    """One slice, as an observer is told of it. Used by all threads of the slice.
+
+    Args:
+        worker: owner of the lease.
+        version: of the agent's code.
+    """
+
+    def __init__(self, observer: Observer, claim: Claimed, worker: str, version: str) -> None:
+        self._observer = observer
+        self._claim = claim
+        self._version = version
+        self._counted = Tokens()
+        self._model = ""
+        self._error = ""
+        self.place = Place(claim.spec, worker, claim.epoch)
+        self.bound = Bound(claim.spec.job_id, claim.spec.agent, claim.epoch)
+
+    def claimed(self) -> None:
+        """The slice begins."""
+        claim = self._claim
+        self._observer.note(
+            JobClaimed(
+                self.place, claim.tries, claim.was, claim.waited_ms, claim.pause, claim.signal
+            )
+        )
+
+    def loaded(self, state: RunState) -> None:
+        """The job's state has been read: what was spent before is not told again."""
+        self._counted = _copy(state.usage)
+        self.bound.step = state.steps
+
+    @contextmanager
+    def asking(
+        self, model: str, request: ModelRequest
+    ) -> Iterator[Callable[[ModelAnswer], ModelAnswer]]:
+        """Around a model call; the block hands the answer through what it is given."""
+        call = ModelCall(self.place, self.bound.step + 1, model, request, self._version)
+        self._model = model
+
+        def answered(answer: ModelAnswer) -> ModelAnswer:
+            self._error = "" if isinstance(answer.result, ModelReply) else kind_of(answer.result)
+            self._observer.note(ModelCalled(call, answer.result, answer.elapsed_ms))
+            return answer
+
+        with self._observer.calling(call):
+            yield answered
+
+    @contextmanager
+    def running(self, effect: CallTool) -> Iterator[Callable[[ToolAnswer], ToolAnswer]]:
+        """Around a tool call; the block hands the answer through what it is given."""
+        call = ToolCall(self.place, effect.info.step, effect)
+
+        def ended(answer: ToolAnswer) -> ToolAnswer:
+            self._observer.note(ToolCalled(call, answer.result, answer.elapsed_ms))
+            return answer
+
+        with self._observer.calling(call):
+            yield ended
+
+    def committed(self, kind: str, state: RunState, ms: int) -> None:
+        """The store has accepted a commit of this state."""
+        self.bound.step = state.steps
+        spent = _difference(state.usage, self._counted)
+        self._counted = _copy(state.usage)
+        self._observer.note(Committed(self.place, state.steps, kind, spent, self._model, ms))
+
+    def headers(self) -> dict[str, str]:
+        """Message headers for a sub-job of this one."""
+        return self._observer.headers(self.place.spec)
+
+    def ended(self, end: SliceEnd) -> None:
+        """The slice is over."""
+        self._observer.note(SliceEnded(self.place, self.bound.step, end, self._error))
+
+
+def kind_of(error: ModelError) -> str:
+    """A model error's class, of which there are few: an HTTP status or a word."""
+    if error.status is not None:
+        return str(error.status)
+    return error.code if error.code and _WORD.fullmatch(error.code) else "no_answer"
+
+
+def _copy(tokens: Tokens) -> Tokens:
+    return Tokens(
+        tokens.prompt_tokens,
+        tokens.completion_tokens,
+        tokens.cached_tokens,
+        tokens.estimated,
+        tokens.cost_micros,
+    )
+
+
+def _difference(now: Tokens, before: Tokens) -> Spent:
+    return Spent(
+        now.prompt_tokens - before.prompt_tokens,
+        now.completion_tokens - before.completion_tokens,
+        now.cached_tokens - before.cached_tokens,
+        now.cost_micros - before.cost_micros,
+    )
