@@ -1,0 +1,12 @@
+"""The routes under ``/v1``: jobs, streams, people's decisions, and what operators do."""
+
+from fastapi import APIRouter
+
+from worker.web.api import deciding, jobs, operating, streams
+from worker.web.api.strict import StrictRoute
+
+router = APIRouter(prefix="/v1", route_class=StrictRoute)
+for room in (jobs, streams, deciding, operating):
+    router.include_router(room.router)
+
+__all__ = ["router"]

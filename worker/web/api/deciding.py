@@ -1,0 +1,83 @@
+"""The inbox, and what people decide."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Body, Query
+
+from api_client.contract import PauseKind, Signal
+from worker.web.api.strict import IdempotencyKey, JobId, StrictRoute, read_key
+from worker.web.callers import Role
+from worker.web.desk import Wanted
+from worker.web.documents import JOB, SIGNALS, answer, errors, for_roles
+from worker.web.identify import DeskHere
+from worker.web.shapes import Accepted, CancelAnswer, CancelRequest, InboxPage, Job
+
+router = APIRouter(tags=["people"], route_class=StrictRoute)
+
+_ACCEPTED = {"job_id": JOB["job_id"], "pause_id": "p1", "kind": "approve", "by": "anna"}
+_CANCELLED = {"job_id": JOB["job_id"], "status": "cancelled", "pending": False}
+_REFUSALS = ("not-paused", "wrong-pause", "already-answered", "signal-refused")
+
+
+@router.get(
+    "/inbox",
+    operation_id="inbox",
+    responses={200: answer("The longest waiting first.", {"jobs": [JOB], "next": ""}), **errors()},
+    openapi_extra=for_roles(Role.REVIEW, Role.OPERATE),
+)
+def inbox(
+    desk: DeskHere,
+    agent: Annotated[str, Query(max_length=64)] = "",
+    label: Annotated[str, Query(max_length=100)] = "",
+    kind: PauseKind | None = None,
+    tenant: Annotated[str, Query(max_length=100)] = "",
+    limit: Annotated[int, Query(ge=1, le=200)] = 50,
+    cursor: Annotated[
+        str, Query(pattern="^[0-9]{0,6}$", description="`next` of the page before.")
+    ] = "",
+) -> InboxPage:
+    """Jobs that wait for a person whom this key can be."""
+    desk.needs(Role.REVIEW, Role.OPERATE)
+    page = desk.inbox(Wanted(agent, label, kind or "", tenant), limit, cursor)
+    return InboxPage(jobs=[Job.of(view) for view in page.views], next=page.next)
+
+
+@router.post(
+    "/jobs/{job_id}/signals",
+    operation_id="decide",
+    responses={
+        200: answer("The first decision: the job goes on.", _ACCEPTED),
+        **errors(job=True, extra={409: _REFUSALS}),
+    },
+    openapi_extra=for_roles(Role.REVIEW),
+)
+def decide(
+    job_id: JobId,
+    body: Annotated[Signal, Body(openapi_examples=SIGNALS)],
+    desk: DeskHere,
+    pause: Annotated[
+        str | None,
+        Query(
+            max_length=100, description="The pause that was looked at; the open one, if not given."
+        ),
+    ] = None,
+    idempotency_key: IdempotencyKey = None,
+) -> Accepted:
+    """Close a job's pause with a decision. The first one wins; a second is told who was first."""
+    decided = desk.decide(job_id, body, pause_id=pause, signal_id=read_key(idempotency_key))
+    return Accepted(job_id=job_id, pause_id=decided.pause_id, kind=decided.kind, by=decided.by)
+
+
+@router.post(
+    "/jobs/{job_id}/cancel",
+    operation_id="cancel",
+    responses={200: answer("What became of it.", _CANCELLED), **errors(job=True)},
+    openapi_extra=for_roles(Role.SUBMIT, Role.OPERATE),
+)
+def cancel(job_id: JobId, desk: DeskHere, body: CancelRequest | None = None) -> CancelAnswer:
+    """End a job without an answer. One that has ended stays as it is."""
+    wish = body or CancelRequest()
+    cancelled = desk.cancel(job_id, by=wish.by, note=wish.note)
+    return CancelAnswer(job_id=job_id, status=cancelled.status, pending=cancelled.pending)

@@ -1,0 +1,112 @@
+"""One ASGI application out of the parts."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from importlib.metadata import version
+from typing import Any
+
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.openapi.utils import get_openapi
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp
+
+from api_client.errors import StepkeeperError
+from worker.web import api
+from worker.web.documents import DESCRIPTION
+from worker.web.guards import Guard
+from worker.web.parts import Parts
+from worker.web.problems import (
+    Problem,
+    ProblemBody,
+    invalid_request,
+    problem_of,
+    problem_of_status,
+)
+
+log = logging.getLogger(__name__)
+
+REFERENCES = "#/components/schemas/{model}"
+
+
+def create_app(parts: Parts) -> ASGIApp:
+    """The whole application; closes the parts when it ends."""
+    settings = parts.settings
+    return Guard(
+        make_service(parts),
+        max_body=settings.max_body_bytes,
+        max_head=settings.max_header_bytes,
+        https=settings.https,
+    )
+
+
+def make_service(parts: Parts) -> FastAPI:
+    """The routes, without what stands around them."""
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        yield
+        await run_in_threadpool(parts.close)
+
+    app = FastAPI(
+        title="Stepkeeper",
+        version=version("stepkeeper"),
+        description=DESCRIPTION,
+        openapi_url="/v1/openapi.json",
+        docs_url=None,
+        redoc_url=None,
+        lifespan=lifespan,
+        redirect_slashes=False,
+    )
+    app.state.parts = parts
+    app.include_router(api.router)
+    _handle_errors(app)
+    app.openapi = lambda: _described(app)  # type: ignore[method-assign]
+    return app
+
+
+def _described(app: FastAPI) -> dict[str, Any]:
+    """The OpenAPI document, with the shape of problems."""
+    if app.openapi_schema is None:
+        document = get_openapi(
+            title=app.title, version=app.version, description=app.description, routes=app.routes
+        )
+        shape = ProblemBody.model_json_schema(ref_template=REFERENCES)
+        schemas = document["components"]["schemas"]
+        for name, inner in shape.pop("$defs").items():
+            schemas.setdefault(name, inner)
+        schemas["Problem"] = shape
+        app.openapi_schema = document
+    return app.openapi_schema
+
+
+def _handle_errors(app: FastAPI) -> None:
+    async def problem(_: Request, error: Exception) -> Response:
+        assert isinstance(error, Problem)
+        return error.response()
+
+    async def ours(_: Request, error: Exception) -> Response:
+        assert isinstance(error, StepkeeperError)
+        return problem_of(error).response()
+
+    async def form(_: Request, error: Exception) -> Response:
+        assert isinstance(error, RequestValidationError)
+        return invalid_request(error.errors()).response()
+
+    async def http(_: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        return problem_of_status(error.status_code, error.detail, error.headers).response()
+
+    async def bug(request: Request, _: Exception) -> Response:
+        log.error("%s %s broke", request.method, request.url.path)
+        return problem_of_status(500, "something went wrong here; the log tells more").response()
+
+    app.add_exception_handler(Problem, problem)
+    app.add_exception_handler(StepkeeperError, ours)
+    app.add_exception_handler(RequestValidationError, form)
+    app.add_exception_handler(HTTPException, http)
+    app.add_exception_handler(Exception, bug)

@@ -1,0 +1,241 @@
+"""Jobs as one caller may see and decide them. The API and the console both stand on this."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from api_client import AgentClient
+from api_client.admin import AdminStore
+from api_client.contract import AgentInfo, Event, JobSpec, JobStatus, JobView, Signal
+from api_client.errors import AlreadyAnswered
+from api_client.refusals import not_found
+from api_client.store import Cancelled
+from worker.web.callers import Caller, Role, pause_labels
+from worker.web.problems import Problem, already_answered, invalid
+
+LISTED = 1000
+"""The most jobs of one status that are looked at for a caller with labels or a tenant."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """A signal that was accepted."""
+
+    job_id: str
+    pause_id: str
+    kind: str
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which pauses of the inbox are wanted; an empty field takes all."""
+
+    agent: str = ""
+    label: str = ""
+    kind: str = ""
+    tenant: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Some jobs, and the cursor that the next ones are asked for with; ``""``: there are none."""
+
+    views: Sequence[JobView]
+    next: str
+
+
+class Desk:
+    """What one caller may see and do.
+
+    A job that the caller may not see is as unknown as one that does not exist. Every method may
+    raise ``StoreUnavailable``, and those that take a job's id ``JobNotFound``.
+    """
+
+    def __init__(self, client: AgentClient, store: AdminStore, caller: Caller) -> None:
+        self._client = client
+        self._store = store
+        self.caller = caller
+
+    def needs(self, *roles: Role) -> None:
+        """Refuse a caller that has none of these roles.
+
+        Raises:
+            Problem: 403.
+        """
+        if not self.caller.has(*roles):
+            raise Problem(
+                403, "not-allowed", f"key {self.caller.name!r} has no role {' or '.join(roles)}"
+            )
+
+    # --- submitting ------------------------------------------------------------------------
+
+    def submit(
+        self,
+        agent: str,
+        input: Any,
+        *,
+        labels: Sequence[str] = (),
+        tenant: str = "",
+        **options: Any,
+    ) -> str:
+        """Accept a job in the caller's name; returns its id. See ``AgentClient.submit``.
+
+        Raises:
+            Problem: the labels or the tenant are not the caller's.
+            InvalidInput, UnknownAgent, IdempotencyConflict
+        """
+        self.needs(Role.SUBMIT)
+        return self._client.submit(
+            agent,
+            input,
+            labels=self._own_labels(labels),
+            tenant=self._own_tenant(tenant),
+            **options,
+        )
+
+    def _own_labels(self, labels: Sequence[str]) -> Sequence[str]:
+        own = self.caller.labels
+        if not own:
+            return labels
+        foreign = sorted(set(labels) - own)
+        if foreign:
+            text = f"key {self.caller.name!r} has no label {foreign[0]!r}"
+            raise invalid(text, ("body.labels", text))
+        return labels or sorted(own)
+
+    def _own_tenant(self, tenant: str) -> str:
+        own = self.caller.tenant
+        if own and tenant not in ("", own):
+            text = f"key {self.caller.name!r} belongs to another tenant"
+            raise invalid(text, ("body.tenant", text))
+        return own or tenant
+
+    # --- looking ---------------------------------------------------------------------------
+
+    def job(self, job_id: str) -> JobView:
+        """Where a job stands."""
+        view = self._client.get(job_id)
+        if not self.caller.sees(view):
+            raise not_found(job_id)
+        return view
+
+    def messages(self, job_id: str, start: int = 0) -> list[dict[str, Any]]:
+        """The transcript of a job that the caller has seen."""
+        return self._client.messages(job_id, start)
+
+    def events(self, job_id: str, after: str = "0", count: int = 1000) -> list[Event]:
+        """Records of the trace of a job that the caller has seen.
+
+        Raises:
+            InvalidInput: ``after`` is no offset.
+        """
+        return self._store.events(job_id, after, count)
+
+    def jobs(self, status: JobStatus, limit: int, *, newest_first: bool = True) -> list[JobView]:
+        """Jobs in one status, by the time they entered it."""
+        many = max(limit, LISTED) if self._restricted else limit
+        views = self._store.list_jobs(status, many, newest_first)
+        return [view for view in views if self.caller.sees(view)][:limit]
+
+    def inbox(self, wanted: Wanted, limit: int, cursor: str = "") -> Page:
+        """Jobs that wait for a person whom the caller can be, the longest waiting first."""
+        views = [view for view in self._client.inbox(LISTED) if self._fits(view, wanted)]
+        start = int(cursor or 0)
+        more = len(views) > start + limit
+        return Page(views[start : start + limit], str(start + limit) if more else "")
+
+    def _fits(self, view: JobView, wanted: Wanted) -> bool:
+        pause = view.pause
+        return (
+            pause is not None
+            and self.caller.answers(view)
+            and wanted.agent in ("", view.spec.agent)
+            and (not wanted.label or wanted.label in pause_labels(view))
+            and wanted.kind in ("", pause.kind)
+            and wanted.tenant in ("", view.spec.tenant)
+        )
+
+    @property
+    def _restricted(self) -> bool:
+        return bool(self.caller.labels or self.caller.tenant)
+
+    def quarantined(self, limit: int) -> list[JobView]:
+        """Poison jobs: their workers died again and again at the same step."""
+        many = max(limit, LISTED) if self._restricted else limit
+        return [view for view in self._store.quarantined(many) if self.caller.sees(view)][:limit]
+
+    def counts(self) -> dict[str, int]:
+        """How many jobs are in each status, whoever they belong to."""
+        return {str(status): self._store.count(status) for status in JobStatus}
+
+    def agents(self) -> Sequence[AgentInfo]:
+        """The agents that workers have announced."""
+        return self._client.agents()
+
+    # --- deciding --------------------------------------------------------------------------
+
+    def decide(
+        self,
+        job_id: str,
+        signal: Signal,
+        *,
+        pause_id: str | None = None,
+        signal_id: str | None = None,
+    ) -> Decided:
+        """Close a pause; the first decision wins.
+
+        Raises:
+            Problem: the caller has not the role or the label; or somebody was first: says who.
+            InvalidInput, NotPaused, WrongPause, SignalRefused
+        """
+        self.needs(Role.REVIEW)
+        view = self.job(job_id)
+        if view.pause is not None and not self.caller.answers(view):
+            raise Problem(403, "not-allowed", "this pause waits for somebody with another label")
+        pause_id = pause_id or (view.pause.id if view.pause else None)
+        given = {**signal.model_dump(mode="json"), "by": self.caller.signs(signal.by)}
+        own_id = uuid.uuid4().hex if signal_id is None else f"{self.caller.id}:{signal_id}"
+        try:
+            self._client.signal(job_id, given, pause_id=pause_id, signal_id=own_id)
+        except AlreadyAnswered as error:
+            answered = self.job(job_id).answered
+            same = answered is not None and answered.pause_id == pause_id
+            raise already_answered(str(error), answered if same else None) from None
+        return Decided(job_id, pause_id or "", signal.kind, given["by"])
+
+    def cancel(self, job_id: str, *, by: str = "", note: str = "") -> Cancelled:
+        """End a job: at once, or at its runner's next commit."""
+        self.needs(Role.SUBMIT, Role.OPERATE)
+        self.job(job_id)
+        return self._client.cancel(job_id, by=self.caller.signs(by), note=note)
+
+    # --- operating -------------------------------------------------------------------------
+
+    def release(self, job_id: str) -> JobSpec:
+        """Let a poison job go on under a new id. See ``AdminStore.release``."""
+        self.needs(Role.OPERATE)
+        self.job(job_id)
+        return self._store.release(job_id)
+
+    def purge(self, job_id: str, *, force: bool = False) -> None:
+        """Forget a job that has ended. See ``AdminStore.purge``."""
+        self.needs(Role.OPERATE)
+        self.job(job_id)
+        self._store.purge(job_id, force=force)
+
+
+def node_of(owner: str) -> str:
+    """A worker's node name out of a lease's owner ``node/boot/pid/``."""
+    return owner.partition("/")[0]
+
+
+def by_node(views: Sequence[JobView]) -> Mapping[str, list[JobView]]:
+    """Running jobs by the worker that holds them."""
+    found: dict[str, list[JobView]] = {}
+    for view in views:
+        found.setdefault(node_of(view.worker or "?"), []).append(view)
+    return dict(sorted(found.items()))

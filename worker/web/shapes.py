@@ -1,0 +1,217 @@
+"""Requests and answers of the API. Times are milliseconds since the epoch, on Redis's clock."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Self
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
+
+from api_client.contract import (
+    AgentInfo,
+    AnsweredPause,
+    JobStatus,
+    JobView,
+    Outcome,
+    Pause,
+    Usage,
+)
+from worker.web.callers import pause_labels
+
+JOB_ID = "6f1c0b9e-3b8f-4c39-9d0e-0d6d5a1f2c11"
+_TEN_YEARS_S = 10 * 366 * 86_400
+
+Label = Annotated[str, Field(min_length=1, max_length=100)]
+
+
+class _Request(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class SubmitRequest(_Request):
+    """A job to accept."""
+
+    agent: str = Field(
+        description="One that workers have announced.", pattern="^[A-Za-z0-9_-]{1,64}$"
+    )
+    input: JsonValue = Field(description="The task: a text or another JSON value, not null.")
+    metadata: dict[str, JsonValue] = Field(
+        default_factory=dict, description="For the agent's context; the model does not see it."
+    )
+    labels: list[Label] = Field(
+        default_factory=list, max_length=50, description="Who may answer its pauses; none: anybody."
+    )
+    tenant: str = Field(default="", max_length=100)
+    retention_s: int | None = Field(
+        default=None, ge=1, le=_TEN_YEARS_S, description="Seconds to keep it after its end."
+    )
+    delay_s: float = Field(
+        default=0.0, ge=0, le=_TEN_YEARS_S, description="Seconds before which it must not start."
+    )
+    priority: int | None = Field(default=None, ge=0, le=255)
+
+
+class Submitted(BaseModel):
+    """A job that was accepted: it is stored, and will be run."""
+
+    job_id: str
+    url: str = Field(description="Where to ask for it; the same as the header Location.")
+
+
+class PauseShape(Pause):
+    """What the job asks a person."""
+
+    model_config = ConfigDict(title="Pause")
+
+    labels: tuple[str, ...] = Field(default=(), description="Who may answer; none: anybody.")
+
+
+class Job(BaseModel):
+    """Where a job stands."""
+
+    job_id: str
+    agent: str
+    status: JobStatus
+    input: JsonValue
+    tenant: str
+    labels: tuple[str, ...]
+    parent: str = Field(description="The job that started this one as a sub-job, or nothing.")
+    children: tuple[str, ...]
+    created: int
+    due: int | None = Field(default=None, description="When a waiting job goes on by itself.")
+    steps: int
+    usage: Usage
+    active_ms: int = Field(description="Time in model and tool calls.")
+    worker: str | None = Field(default=None, description="The worker that runs it.")
+    tries: int = Field(description="Starts without progress.")
+    pause: PauseShape | None = None
+    answered: AnsweredPause | None = Field(
+        default=None, description="The last pause that was answered."
+    )
+    outcome: Outcome | None = Field(default=None, description="How it ended.")
+    cancel_requested: bool
+
+    @classmethod
+    def of(cls, view: JobView) -> Self:
+        """A view without what is between services and workers only."""
+        pause = view.pause and PauseShape(
+            **{**view.pause.model_dump(), "labels": pause_labels(view)}
+        )
+        spec = view.spec
+        return cls(
+            job_id=spec.job_id,
+            agent=spec.agent,
+            status=view.status,
+            input=spec.input,
+            tenant=spec.tenant,
+            labels=spec.labels,
+            parent=spec.parent,
+            children=view.children,
+            created=view.created,
+            due=view.due,
+            steps=view.steps,
+            usage=view.usage,
+            active_ms=view.active_ms,
+            worker=view.worker and view.worker.partition("/")[0],
+            tries=view.tries,
+            pause=pause,
+            answered=view.answered,
+            outcome=view.outcome,
+            cancel_requested=view.cancel_requested,
+        )
+
+
+class JobList(BaseModel):
+    """Some jobs."""
+
+    jobs: list[Job]
+
+
+class InboxPage(JobList):
+    """Some of the jobs that wait for a person."""
+
+    next: str = Field(description="The cursor of the next page; empty at the end.")
+
+
+class Result(BaseModel):
+    """How a job ended; with status 202 it has not ended, and ``outcome`` is null."""
+
+    job_id: str
+    status: JobStatus
+    outcome: Outcome | None = None
+
+
+class Messages(BaseModel):
+    """The transcript, in the OpenAI chat format."""
+
+    job_id: str
+    start: int
+    messages: list[dict[str, Any]]
+
+
+class Accepted(BaseModel):
+    """A decision that was the first one."""
+
+    job_id: str
+    pause_id: str
+    kind: str
+    by: str = Field(description="The name under which it stands in the trace.")
+
+
+class CancelRequest(_Request):
+    """Who wants a job to end, and why."""
+
+    by: str = Field(default="", max_length=200)
+    note: str = Field(default="", max_length=10_000)
+
+
+class CancelAnswer(BaseModel):
+    """What became of a wish to cancel."""
+
+    job_id: str
+    status: JobStatus
+    pending: bool = Field(description="A worker is in a call, and ends the job after it.")
+
+
+class Released(BaseModel):
+    """A poison job that goes on under a new id."""
+
+    job_id: str
+    released_from: str
+    url: str
+
+
+class Agents(BaseModel):
+    """The agents that workers have announced."""
+
+    agents: list[AgentInfo]
+
+
+class RunningJob(BaseModel):
+    """A job in the hands of a worker."""
+
+    job_id: str
+    agent: str
+    steps: int
+    tries: int
+
+
+class WorkerShape(BaseModel):
+    """A worker that holds jobs."""
+
+    model_config = ConfigDict(title="Worker")
+
+    name: str
+    jobs: list[RunningJob]
+
+
+class Workers(BaseModel):
+    """The workers that hold jobs, and how many jobs are in each status."""
+
+    workers: list[WorkerShape]
+    counts: dict[str, int]
+
+
+class Health(BaseModel):
+    """The server runs and reaches its store."""
+
+    status: str = "ok"
