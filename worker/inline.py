@@ -12,7 +12,8 @@ from __future__ import annotations
 import math
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -32,6 +33,9 @@ from worker.store.memory import MemoryStore, wall_clock_ms
 
 Answers = Callable[[Pause], Signal | Mapping[str, Any] | None]
 """A person's part: the signal for a pause, or ``None`` to leave the job paused."""
+
+ModelSource = Model | Callable[..., Any] | Sequence[Any] | str | None
+"""A model, a function of the messages (and the tools), the lines of a script, or one answer."""
 
 MAX_PAUSES = 100
 _OWNER = "inline/here/0/"
@@ -82,7 +86,7 @@ def run_inline(
     agent: Agent,
     input: Any,
     *,
-    model: Model | Callable[..., Any] | Sequence[Any] | str | None = None,
+    model: ModelSource = None,
     answers: Answers | None = None,
     metadata: Mapping[str, Any] | None = None,
     tenant: str = "",
@@ -104,8 +108,7 @@ def run_inline(
         SignalRefused, InvalidInput: ``answers`` gave something that the pause does not take.
         RuntimeError: the job paused more than 100 times.
     """
-    if model is not None:
-        agent = replace(agent, model=_as_model(model))
+    worker = InlineWorker([agent], model=model, answers=answers)
     spec = JobSpec(
         job_id=job_id or str(uuid.uuid4()),
         agent=agent.name,
@@ -113,11 +116,9 @@ def run_inline(
         metadata=dict(metadata or {}),
         tenant=tenant,
     )
-    run = _Run(agent, answers or _nobody)
-    run.store.create(spec)
-    while run.slice(spec.job_id):
-        pass
-    return run.result(spec.job_id)
+    worker.store.create(spec)
+    worker.run(spec.job_id)
+    return worker.result(spec.job_id)
 
 
 def _as_model(source: Any) -> Model:
@@ -132,24 +133,67 @@ def _nobody(_pause: Pause) -> None:
     return None
 
 
-class _Run:
-    """One job on its own store."""
+class InlineStore(MemoryStore):
+    """A store in memory on which waiting takes no time: its clock can be put forward."""
 
-    def __init__(self, agent: Agent, answers: Answers) -> None:
-        self._clock = _Clock()
-        self._answers = answers
-        self._pauses = 0
-        self.store = MemoryStore(self._clock)
+    def __init__(self) -> None:
+        self._skipped_ms = 0
+        super().__init__(self.now)
+
+    def now(self) -> int:
+        """Milliseconds since the epoch, and what was skipped."""
+        return wall_clock_ms() + self._skipped_ms
+
+    def skip(self, seconds: float) -> None:
+        """Put the clock forward."""
+        self._skipped_ms += math.ceil(seconds * 1000)
+
+
+class InlineWorker:
+    """Runs jobs of a store here and now, as a worker would.
+
+    Args:
+        agents: whose jobs it runs.
+        store: a new one, if not given.
+        model: in place of the agents' own.
+        answers: called with each pause; without it, or where it gives ``None``, a job stays paused.
+    """
+
+    def __init__(
+        self,
+        agents: Iterable[Agent],
+        *,
+        store: InlineStore | None = None,
+        model: ModelSource = None,
+        answers: Answers | None = None,
+    ) -> None:
+        if model is not None:
+            given = _as_model(model)
+            agents = [replace(agent, model=given) for agent in agents]
+        self.agents = by_name(with_delegates(agents))
+        self.store = store or InlineStore()
+        self._answers = answers or _nobody
+        self._pauses: Counter[str] = Counter()
         self._runner = Runner(
             store=self.store,
-            agents=by_name(with_delegates([agent])),
+            agents=self.agents,
             owner=_OWNER,
             leases=_Unrenewed(self.store, 0),
             clock_ms=lambda: time.monotonic_ns() // 1_000_000,
             default_model=_from_environment,
         )
 
-    def slice(self, job_id: str) -> bool:
+    def run(self, job_id: str) -> None:
+        """Run a job to its end, or to a pause that nobody answers.
+
+        Raises:
+            SignalRefused, InvalidInput: ``answers`` gave something that the pause does not take.
+            RuntimeError: the job paused more than 100 times, or cannot go on here.
+        """
+        while self._slice(job_id):
+            pass
+
+    def _slice(self, job_id: str) -> bool:
         """Run one slice and what would follow it in a worker; whether the job goes on."""
         match self._runner.run(job_id):
             case Ended():
@@ -161,9 +205,11 @@ class _Run:
             case Suspended(pause=pause):
                 return self._answer(job_id, pause)
             case Deferred(seconds=seconds):
-                self._clock.skip(seconds)
+                self.store.skip(seconds)
             case HandedOver() | Left(why="broke_off"):
                 pass  # a worker would be hinted, and a job without progress runs out of tries
+            case Left(why="ended" | "paused"):
+                return False
             case Left(why=why, detail=detail):
                 raise RuntimeError(f"job {job_id} could not go on: {why} {detail}".rstrip())
         return True
@@ -171,18 +217,18 @@ class _Run:
     def _run_to_end(self, jobs: Sequence[str]) -> None:
         """Run sub-jobs; one that stays paused is cancelled, as there is nobody to wait for it."""
         for job_id in jobs:
-            while self.slice(job_id):
-                pass
+            self.run(job_id)
             if not self.store.read(job_id).status.ended:
                 self.store.cancel(job_id, "inline", "its pause was not answered")
 
     def _answer(self, job_id: str, pause: Pause) -> bool:
-        self._pauses += 1
+        self._pauses[job_id] += 1
         decision = self._answers(pause)
         if decision is None:
             return False
-        if self._pauses > MAX_PAUSES:
-            raise RuntimeError(f"job {job_id} paused {self._pauses} times; last: {pause.question}")
+        if self._pauses[job_id] > MAX_PAUSES:
+            times = self._pauses[job_id]
+            raise RuntimeError(f"job {job_id} paused {times} times; last: {pause.question}")
         self.store.signal(job_id, pause.id, parse_signal(decision), uuid.uuid4().hex)
         return True
 
@@ -193,19 +239,6 @@ class _Run:
         while found := self.store.events(job_id, events[-1].id if events else "0"):
             events += found
         return InlineRun(view.outcome, self.store.messages(job_id), events, view)
-
-
-class _Clock:
-    """The wall clock, and what was skipped of it. Milliseconds since the epoch."""
-
-    def __init__(self) -> None:
-        self._skipped_ms = 0
-
-    def __call__(self) -> int:
-        return wall_clock_ms() + self._skipped_ms
-
-    def skip(self, seconds: float) -> None:
-        self._skipped_ms += math.ceil(seconds * 1000)
 
 
 class _Unrenewed(Leases):

@@ -380,6 +380,7 @@ def test_a_server_without_encryption_is_tried_again_as_https(server: ModelServer
     assert error_of(ask, model).fate == "retry"
 
 
+@pytest.mark.real_model
 def test_a_proxy_of_the_environment_is_used(
     server: ModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

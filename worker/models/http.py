@@ -22,7 +22,13 @@ import httpx2
 from worker.models.base import ALIVE, ModelError, ModelReply, ModelRequest, OnDelta
 from worker.models.classify import Failure, failure_from_body, judge, retry_after
 from worker.models.clients import Clients
-from worker.models.http_settings import Times, checked_key, checked_url, setting
+from worker.models.http_settings import (
+    Times,
+    checked_key,
+    checked_url,
+    refuse_elsewhere,
+    setting,
+)
 from worker.models.json_body import to_json
 from worker.models.streaming import (
     DONE,
@@ -34,6 +40,7 @@ from worker.models.streaming import (
     show,
 )
 from worker.models.transport import DeadlineTransport, ends_after
+from worker.real_calls import real_calls_forbidden
 
 _KEPT_OPEN = 30.0
 """Seconds that an idle connection is kept."""
@@ -182,6 +189,8 @@ class HttpModel:
         return request
 
     def _sent(self, content: bytes) -> dict[str, Any]:
+        if real_calls_forbidden():
+            refuse_elsewhere(self._address())
         options = {"headers": self._headers, "timeout": self._timeout}
         return {"content": content, "cast_to": httpx2.Response, "options": options}
 
@@ -243,6 +252,9 @@ class HttpModel:
         text = f"no complete answer within {silence:g} s of silence or {total:g} s in all"
         return Failure(text, code="timeout")
 
+    def _address(self) -> str:
+        return self._base_url or os.environ.get("LLM_BASE_URL", "").strip() or self.default_base_url
+
     def _make_client(self) -> Any:
         settings = self._client_settings()
         transport = DeadlineTransport(settings["base_url"], self._max_connections, _KEPT_OPEN)
@@ -260,10 +272,9 @@ class HttpModel:
         return self.async_client(http_client=http_client, **settings)
 
     def _client_settings(self) -> dict[str, Any]:
-        url = self._base_url or os.environ.get("LLM_BASE_URL", "").strip()
         return {
             "api_key": checked_key(self._api_key or setting("LLM_API_KEY", "the key of the API")),
-            "base_url": checked_url(url or self.default_base_url),
+            "base_url": checked_url(self._address()),
             "max_retries": 0,
             "timeout": self._timeout,
         }

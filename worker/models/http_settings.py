@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from dataclasses import dataclass
+from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 import httpx2
@@ -80,3 +81,29 @@ def checked_url(url: str) -> str:
         text = f"the address of the API (LLM_BASE_URL) is not of the form https://host/v1: {url!r}"
         raise ModelError(text, "pause", code="bad_setting")
     return url
+
+
+def refuse_elsewhere(url: str) -> None:
+    """Let only a server on this machine be called, as tests want it.
+
+    Raises:
+        ModelError: with fate ``fail`` when it is another one.
+    """
+    host = urlsplit(url).hostname or ""
+    if not _is_here(host):
+        text = (
+            f"a test called the model at {host}, and real models are forbidden in tests: give the "
+            "agent a scripted model (scripted_model, run_inline(model=…)), or mark the test with "
+            "@pytest.mark.real_model"
+        )
+        raise ModelError(text, "fail", code="real_call_forbidden")
+
+
+def _is_here(host: str) -> bool:
+    """Whether a name or an address means this machine."""
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
