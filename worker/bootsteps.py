@@ -10,13 +10,12 @@ from functools import partial
 from typing import Any
 
 from celery import bootsteps
-from celery.platforms import signals
-from celery.signals import worker_process_shutdown, worker_shutdown, worker_shutting_down
+from celery.signals import worker_process_shutdown, worker_shutdown
 
 from api_client.errors import StoreUnavailable
 from api_client.hints import try_hint
 from worker.celery_config import check_pool
-from worker.control import listen_for_revokes
+from worker.control import listen_for_revokes, live_namesakes
 from worker.service import Service
 from worker.shutdown import Leaving, pool_children
 from worker.telemetry.observer import Swept, TakenOver
@@ -46,14 +45,8 @@ class Keeper(bootsteps.StartStopStep):
         self._done = threading.Event()
         self._sweep_planned_s = time.monotonic()
         listen_for_revokes(self._service)
-        worker_shutting_down.connect(self._on_shutdown, weak=False)
         worker_shutdown.connect(self._on_ended, weak=False)
         worker_process_shutdown.connect(self._on_child_ends, weak=False)
-
-    def _on_shutdown(self, **_: Any) -> None:
-        """Each running job stops at its next commit and is hinted again (rule 16)."""
-        self._done.set()
-        self._leaving.ask()
 
     def _on_ended(self, **_: Any) -> None:
         self._leaving.over()
@@ -65,7 +58,7 @@ class Keeper(bootsteps.StartStopStep):
     def start(self, worker: Any) -> None:
         """Called when the worker starts."""
         self._service.telemetry.expose(self._service.store)
-        signals["SIGQUIT"] = self._leaving.hurry
+        self._leaving.start()
         loops: tuple[Callable[[], None], ...] = (
             self._sweep_loop,
             self._announce_loop,
@@ -76,9 +69,9 @@ class Keeper(bootsteps.StartStopStep):
             threading.Thread(target=target, name=name, daemon=True).start()
 
     def close(self, worker: Any) -> None:  # noqa: ARG002
-        """Called when the worker begins to end, by a signal or by ``celery control shutdown``."""
+        """Called when the worker begins to end, whoever wants that (rule 16)."""
         self._done.set()
-        self._leaving.begin()
+        self._leaving.close()
 
     def stop(self, worker: Any) -> None:  # noqa: ARG002
         """Called when the worker ends; waits for the event loop's jobs, within the grace time."""
@@ -116,8 +109,19 @@ class Keeper(bootsteps.StartStopStep):
         )
 
     def take_over(self) -> None:
-        """Free the jobs that the previous start of this worker held when it died."""
+        """Free the jobs that the previous start of this worker held when it died.
+
+        A worker of the same name that is alive holds its jobs rightly: nothing is freed then, and
+        each of the two keeps to its own.
+        """
         service = self._service
+        if live_namesakes(service):
+            log.error(
+                "another worker called %s is running; its jobs are left alone. Give each worker "
+                "a name of its own (--hostname, or stepkeeper worker --name)",
+                service.node,
+            )
+            return
         for spec in service.store.abandon(f"{service.node}/", keep=service.owner_prefix):
             service.observer.note(TakenOver(spec))
 

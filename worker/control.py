@@ -13,7 +13,7 @@ from typing import Any
 
 from celery.app.control import Control
 from celery.utils.functional import maybe_list
-from celery.worker.control import Panel
+from celery.worker.control import Panel, inspect_command
 
 from api_client.contract import TASK_PREFIX
 from api_client.errors import JobNotFound, StoreUnavailable
@@ -21,6 +21,9 @@ from worker.service import Service
 from worker.telemetry.observer import JobEnded
 
 log = logging.getLogger(__name__)
+
+NAMESAKE_S = 0.5
+"""Seconds that a living worker of the same name has to answer."""
 
 
 def with_durable_revoke(base: type[Control], service: Service) -> type[Control]:
@@ -56,6 +59,22 @@ def note_revoked(sender: Any, request: Any, expired: bool = False, **_: Any) -> 
         service.store.published(request.id)
     except StoreUnavailable as error:
         log.warning("job %s: revoked, but the store could not be told: %s", request.id, error)
+
+
+@inspect_command()
+def stepkeeper_boot(state: Any) -> str:
+    """Which start of the worker this is."""
+    service: Service = state.app.stepkeeper
+    return service.boot
+
+
+def live_namesakes(service: Service) -> list[str]:
+    """Other workers of this node name that are alive: their boot ids."""
+    replies = service.app.control.broadcast(
+        stepkeeper_boot.__name__, destination=[service.node], reply=True, timeout=NAMESAKE_S
+    )
+    boots = [boot for reply in replies or () for boot in reply.values()]
+    return [boot for boot in boots if boot != service.boot]
 
 
 def listen_for_revokes(service: Service) -> None:
