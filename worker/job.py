@@ -46,6 +46,7 @@ class Job:
 
     def observe(self, call_id: str, text: str) -> int:
         """Answer one call in the transcript; returns the message's index."""
+        self.attempt = 1  # calls run one after the other: those behind it have not been begun
         return self.transcript.append(observation(call_id, text))
 
     def limits(self, of_agent: Limits) -> Limits:

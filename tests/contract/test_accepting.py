@@ -135,7 +135,7 @@ def test_a_view_tells_the_run_states_figures(world: World) -> None:
     held = take(world, owner="w7/boot/1/")
     commit(world, held, 1, "Größe", "大小", "\x00😀\ud800")
     view = world.store.read(JOB)
-    assert (view.worker, view.steps, view.epoch, view.tries) == ("w7/boot/1/", 1, 1, 0)
+    assert (view.worker, view.steps, view.epoch, view.tries) == ("w7/boot/1/", 1, 1, 1)
     texts = [m["content"] for m in world.store.messages(JOB)]
     assert texts == ["Größe", "大小", "\x00😀\ud800"]
     assert [m["content"] for m in world.store.messages(JOB, start=2)] == texts[2:]

@@ -34,7 +34,7 @@ def test_a_claim_brings_all_that_a_runner_needs(world: World) -> None:
     commit(world, first, 2, "c")
     world.advance(LEASE)
     second = take(world, owner="w2/boot/1/")
-    assert (second.epoch, second.seq, second.tries) == (2, 2, 1)
+    assert (second.epoch, second.seq, second.tries) == (2, 2, 2)
     assert [m["content"] for m in second.messages] == ["a", "b", "c"]
     assert second.run == '{"s":2}'
 
@@ -56,7 +56,7 @@ def test_a_claim_whose_reply_was_lost_finds_itself_the_owner(world: World) -> No
     first = take(world, nonce="mine")
     commit(world, first, 1, "a")
     again = take(world, nonce="mine")
-    assert (again.epoch, again.seq, again.tries) == (1, 1, 0)
+    assert (again.epoch, again.seq, again.tries) == (1, 1, 1)
     assert [m["content"] for m in again.messages] == ["a"]
     assert kinds(world).count("claimed") == 1
 
@@ -247,13 +247,28 @@ def test_rule_15_a_job_whose_workers_die_is_failed_as_poison(world: World) -> No
 
 
 def test_rule_15_progress_starts_the_count_anew(world: World) -> None:
+    """The start that made the progress is the first one at the next step."""
     submit(world)
-    for number in range(6):
+    assert take(world, max_tries=2).tries == 1
+    world.advance(LEASE)
+    for _ in range(5):
         held = take(world, max_tries=2)
-        assert held.tries == 1 + number % 2
-        if number % 2:
-            assert commit(world, held, 1, "on") == "committed"
+        assert held.tries == 2
+        assert commit(world, held, 1, "on") == "committed"
+        assert world.store.read(JOB).tries == 1
         world.advance(LEASE)
+
+
+def test_rule_15_the_deaths_at_one_step_are_counted_alike_before_and_after_a_commit(
+    world: World,
+) -> None:
+    submit(world)
+    commit(world, take(world, max_tries=3), 1, "on")
+    for number in (2, 3):
+        world.advance(LEASE)
+        assert take(world, max_tries=3).tries == number
+    world.advance(LEASE)
+    assert isinstance(claim(world, max_tries=3), ToPublish)
 
 
 @pytest.mark.parametrize("status", [JobStatus.QUEUED, JobStatus.WAITING])

@@ -128,7 +128,7 @@ class Workers(Callers):
 
     def _progressed(self, job: Promised, held: Held, fresh: list[str], takes_up: bool) -> None:
         job.messages += fresh
-        job.tries = 0
+        job.tries = 1
         held.seq += 1
         if takes_up:
             job.waiting_signal, held.signal = None, False
@@ -177,7 +177,7 @@ class Workers(Callers):
             self.repeat(held=held)
 
     def _settled(self, job: Promised, status: JobStatus, payload: Pause | Outcome | None) -> None:
-        job.status = status
+        job.status, job.tries = status, 0
         if status.ended:
             job.lease_until = self.now + 3 * MINUTE
         else:

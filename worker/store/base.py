@@ -21,7 +21,7 @@ class Claimed:
     Attributes:
         epoch: the fencing token; every commit must show it.
         seq: number of the last commit.
-        tries: starts without progress, this one included.
+        tries: starts at this very step, this one included; above 1, earlier ones died at it.
         run: the loop's state as stored, ``None`` for a job that has not begun.
         pause, signal: of the pause that was answered and whose answer nobody has taken up yet.
         was: the status before; ``running`` if its worker was gone. ``None``: it is not known.

@@ -162,6 +162,7 @@ class MemoryStore:
             steps=run.get("steps", 0),
             usage=usage_of(run),
             active_ms=run.get("active_ms", 0),
+            granted=run.get("granted", {}),
             worker=job.owner,
             due=job.due_at,
             children=tuple(run.get("children", ())),
@@ -379,7 +380,7 @@ class MemoryStore:
 
     def _append(self, job: _Record, ticket: Ticket, progress: Progress) -> None:
         job.messages.extend(dumps(message) for message in progress.messages)
-        job.seq, job.run, job.tries = ticket.seq, progress.run, 0
+        job.seq, job.run, job.tries = ticket.seq, progress.run, 1
         if progress.consumes_signal:
             job.signal = job.pause = None
 
@@ -410,7 +411,7 @@ class MemoryStore:
                 "cancelled",
                 {},
             )
-        job.hints = 0
+        job.hints = job.tries = 0
         job.due = now + settlement.delay_ms
         if status.ended:
             job.lease = job.due

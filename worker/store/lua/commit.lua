@@ -23,8 +23,8 @@ for i = 7, #ARGV do
   redis.call('RPUSH', KEYS[2], ARGV[i])
 end
 redis.call('HSET', KEYS[1], 'run', ARGV[3])
-if job[5] ~= '0' then
-  redis.call('HSET', KEYS[1], 'tries', 0)
+if job[5] ~= '1' then
+  redis.call('HSET', KEYS[1], 'tries', 1)
 end
 if ARGV[6] == '1' then
   redis.call('HDEL', KEYS[1], 'signal', 'pause')
