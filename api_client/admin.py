@@ -56,7 +56,7 @@ class AdminStore(RedisJobStore):
             JobNotFound
             Conflict: it has not ended, or is not published; nothing was changed.
         """
-        keys = self._keys(job_id).of_ending(job_id)
+        keys = self._keys(job_id).of_telling(job_id)
         reply = [item.decode() for item in self._run("purge", keys, [job_id, int(force)])]
         match reply:
             case ["missing"]:
@@ -97,6 +97,7 @@ class AdminStore(RedisJobStore):
             FIRST_HINT_GRACE_MS,
             run,
             dumps({why: job_id}),
+            spec.tenant,
             *map(dumps, self.messages(job_id)),
         ]
         if not self._run("fork", self._keys(new).of_transition(new), args):

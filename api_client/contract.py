@@ -10,9 +10,33 @@ from __future__ import annotations
 import re
 import uuid
 from enum import StrEnum
-from typing import Annotated, Literal
+from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter, field_validator
+from pydantic import Field, JsonValue, field_validator
+
+from api_client.pauses import Appointment as Appointment
+from api_client.pauses import Pause as Pause
+from api_client.pauses import PauseKind as PauseKind
+from api_client.pauses import ProposedAction as ProposedAction
+from api_client.shapes import Contract as Contract
+from api_client.signals import SIGNAL as SIGNAL
+from api_client.signals import Answer as Answer
+from api_client.signals import AnsweredPause as AnsweredPause
+from api_client.signals import Approve as Approve
+from api_client.signals import CallDecision as CallDecision
+from api_client.signals import Cancel as Cancel
+from api_client.signals import Decide as Decide
+from api_client.signals import DidNotHappen as DidNotHappen
+from api_client.signals import Edit as Edit
+from api_client.signals import Extend as Extend
+from api_client.signals import Fail as Fail
+from api_client.signals import Finish as Finish
+from api_client.signals import Happened as Happened
+from api_client.signals import Mail as Mail
+from api_client.signals import Reject as Reject
+from api_client.signals import Retry as Retry
+from api_client.signals import Signal as Signal
+from api_client.signals import Wish as Wish
 
 SCHEMA_VERSION = 1
 
@@ -73,12 +97,6 @@ class JobStatus(StrEnum):
 _ENDED = frozenset({JobStatus.SUCCEEDED, JobStatus.FAILED, JobStatus.CANCELLED})
 
 
-class Contract(BaseModel):
-    """Base of every shared value: frozen, strict about types, deaf to unknown fields."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore")
-
-
 class JobSpec(Contract):
     """What was asked for. Written once, never changed."""
 
@@ -133,128 +151,6 @@ class Usage(Contract):
         return self.prompt_tokens + self.completion_tokens
 
 
-class PauseKind(StrEnum):
-    """Why a job waits for a person."""
-
-    HAND_TO_HUMAN = "hand_to_human"
-    APPROVAL = "approval"
-    BUDGET = "budget"
-    REPEATED_ACTION = "repeated_action"
-    MODEL_ERROR = "model_error"
-    UNKNOWN_OUTCOME = "unknown_outcome"
-    VERSION_CHANGE = "version_change"
-    OPERATOR = "operator"
-
-
-class ProposedAction(Contract):
-    """A tool call that a pause is about."""
-
-    call_id: str
-    tool: str
-    arguments: dict[str, JsonValue] = Field(default_factory=dict)
-
-
-class Pause(Contract):
-    """A wait record: what a person is asked, and which signals it takes."""
-
-    id: str
-    kind: PauseKind
-    question: str
-    accepts: tuple[str, ...]
-    action: ProposedAction | None = None
-    answer_schema: dict[str, JsonValue] | None = None
-    details: dict[str, JsonValue] = Field(default_factory=dict)
-    step: int = 0
-    created: int = 0
-    deadline: int | None = None
-
-
-class _Decision(Contract):
-    """Who decided, and why. Both go into the trace."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    by: str = Field(default="", max_length=200)
-    note: str = Field(default="", max_length=10_000)
-
-
-class Answer(_Decision):
-    """The answer to a question; the model reads it as the observation of its call."""
-
-    kind: Literal["answer"] = "answer"
-    value: JsonValue
-
-    @field_validator("value")
-    @classmethod
-    def _not_empty(cls, value: JsonValue) -> JsonValue:
-        if value is None or (isinstance(value, str) and not value.strip()):
-            raise ValueError("the answer is empty")
-        return value
-
-
-class Approve(_Decision):
-    """Run the proposed action, with ``arguments`` in place of the model's if they are given."""
-
-    kind: Literal["approve"] = "approve"
-    arguments: dict[str, JsonValue] | None = None
-
-
-class Reject(_Decision):
-    """Do not run the proposed action; the model reads ``reason``."""
-
-    kind: Literal["reject"] = "reject"
-    reason: str = Field(min_length=1, max_length=10_000)
-
-
-class Extend(_Decision):
-    """Raise the spent budget by ``amount`` in its own unit (steps, tokens, money, seconds)."""
-
-    kind: Literal["extend"] = "extend"
-    amount: float = Field(gt=0, le=1e12, allow_inf_nan=False)
-
-
-class Finish(_Decision):
-    """End the job with this answer."""
-
-    kind: Literal["finish"] = "finish"
-    answer: JsonValue
-
-
-class Retry(_Decision):
-    """Go on as if the pause had not happened; what failed is tried again."""
-
-    kind: Literal["retry"] = "retry"
-
-
-class Happened(_Decision):
-    """The call in doubt did take effect; ``result`` is what the model reads of it."""
-
-    kind: Literal["happened"] = "happened"
-    result: JsonValue = "done"
-
-
-class DidNotHappen(_Decision):
-    """The call in doubt took no effect; it is run now."""
-
-    kind: Literal["did_not_happen"] = "did_not_happen"
-
-
-Signal = Annotated[
-    Answer | Approve | Reject | Extend | Finish | Retry | Happened | DidNotHappen,
-    Field(discriminator="kind"),
-]
-SIGNAL: TypeAdapter[Signal] = TypeAdapter(Signal)
-
-
-class AnsweredPause(Contract):
-    """Which signal closed a pause."""
-
-    pause_id: str
-    by: str = ""
-    kind: str = ""
-    at: int = 0
-
-
 class Outcome(Contract):
     """How a job ended."""
 
@@ -288,6 +184,8 @@ class JobView(Contract):
     steps: int = 0
     usage: Usage = Field(default_factory=Usage)
     active_ms: int = 0
+    granted: dict[str, float] = Field(default_factory=dict)
+    """What people have added to a budget, by its name."""
     worker: str | None = None
     due: int | None = None
     children: tuple[str, ...] = ()
@@ -295,6 +193,10 @@ class JobView(Contract):
     answered: AnsweredPause | None = None
     outcome: Outcome | None = None
     cancel_requested: bool = False
+    pause_wanted: Wish | None = None
+    """A person wants it paused; it is, at its next commit."""
+    unheard: int = 0
+    """Messages of people that the model has not been shown."""
     published: bool = False
 
     @property
@@ -311,3 +213,47 @@ class AgentInfo(Contract):
     description: str = ""
     queue: str = ""
     seen: int = 0
+    limits: dict[str, float] = Field(default_factory=dict)
+    """What one job may spend, by budget: ``steps``, ``tokens``, ``cost``, ``active_s``."""
+
+
+class JobEvent(Contract):
+    """Something that happened to one of all jobs.
+
+    Attributes:
+        cursor: of this event; following goes on behind it.
+        event: ``paused``, ``resumed``, ``reminder``, ``escalated``, ``finished``, ``failed`` or
+            ``cancelled``.
+        data: which pause, by whom, why.
+    """
+
+    cursor: str
+    job_id: str
+    event: str
+    at: int
+    agent: str = ""
+    data: dict[str, JsonValue] = Field(default_factory=dict)
+
+
+class Delivery(Contract):
+    """One announcement on its way to somebody outside.
+
+    Attributes:
+        id: the same at every attempt; receivers may see it more than once.
+        channel: ``webhook`` or ``task``.
+        event: as in ``JobEvent``.
+        state: ``pending``, ``delivered``, or ``given_up`` after the last attempt.
+        tries: attempts begun.
+        error: why the last attempt failed.
+        at: when it happened; ``due``: the next attempt.
+    """
+
+    id: str
+    job_id: str
+    channel: str
+    event: str
+    state: Literal["pending", "delivered", "given_up"] = "pending"
+    tries: int = 0
+    error: str = ""
+    at: int = 0
+    due: int | None = None

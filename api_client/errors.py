@@ -11,7 +11,8 @@
     │   ├── NotPaused            a signal came for a job that waits for nobody
     │   ├── WrongPause           the signal names another pause than the open one
     │   ├── AlreadyAnswered      somebody was first; says who and when
-    │   └── SignalRefused        this pause takes other kinds of answers, or another form of it
+    │   ├── SignalRefused        this pause takes other kinds of answers, or another form of it
+    │   └── NotAllowed           this pause is for people of other labels
     └── JobEnded                 raised by ``result()`` and by Celery's ``AsyncResult.get()``
         ├── JobFailed
         └── JobCancelled
@@ -81,6 +82,10 @@ class AlreadyAnswered(Conflict):
 
 class SignalRefused(Conflict):
     """The open pause takes other kinds of signals, or the signal's content has the wrong form."""
+
+
+class NotAllowed(Conflict):
+    """The signer has none of the labels that the open pause asks for."""
 
 
 class JobEnded(StepkeeperError):

@@ -13,6 +13,12 @@ because each commit writes three of them to the append-only file.
 ``{sk:P}:is:STATUS``      zset    job ids by the time (ms) at which they entered that status
 ``{sk:P}:is:poison``      zset    the failed ones in quarantine, likewise
 ``{sk:P}:is:published``   zset    job ids by the time (ms) at which their keys expire
+``{sk:P}:is:paused:F``    zset    paused jobs of one facet, such as ``kind:approval``, likewise
+``{sk:P}:is:paused:deadline``  zset  all paused jobs by deadline; those without one come last
+``{sk:P}:events``         stream  what happened to all jobs, the latest 10,000 records
+``{sk:P}:post:ID``        hash    a job's announcements, and how far each has come
+``{sk:P}:outbox``         zset    announcements by the time (ms) of their next attempt
+``{sk:P}:posted``         zset    the latest that are delivered or given up, by time (ms)
 ``sk:agents``             hash    agents that workers have announced
 ========================  ======  ==============================================================
 """
@@ -55,6 +61,10 @@ class Keys:
         self.due = f"{self.prefix}due"
         self.job_prefix = f"{self.prefix}j:"
         self.index_prefix = f"{self.prefix}is:"
+        self.events = f"{self.prefix}events"
+        self.post_prefix = f"{self.prefix}post:"
+        self.outbox = f"{self.prefix}outbox"
+        self.posted = f"{self.prefix}posted"
 
     def job(self, job_id: str) -> str:
         """The record."""
@@ -76,6 +86,10 @@ class Keys:
         """The index of the jobs that are in ``status``."""
         return self.index_prefix + status
 
+    def facet(self, facet: str) -> str:
+        """The index of the paused jobs of a facet, such as ``agent:shop`` or ``label:sales``."""
+        return f"{self.index_prefix}paused:{facet}"
+
     def of_job(self, job_id: str) -> list[str]:
         """What a commit needs: record, transcript, trace."""
         return [self.job(job_id), self.messages(job_id), self.trace(job_id)]
@@ -91,3 +105,7 @@ class Keys:
     def of_ending(self, job_id: str) -> list[str]:
         """What the end of a job needs: the same, and its live stream."""
         return [*self.of_transition(job_id), self.live(job_id)]
+
+    def of_telling(self, job_id: str) -> list[str]:
+        """What a change that others are told of needs: the same, and where it is told."""
+        return [*self.of_ending(job_id), self.events, self.post_prefix + job_id, self.outbox]

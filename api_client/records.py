@@ -17,9 +17,11 @@ from api_client.contract import (
     JobSpec,
     JobStatus,
     JobView,
+    Mail,
     Outcome,
     Pause,
     Usage,
+    Wish,
 )
 from api_client.errors import InvalidInput, StepkeeperError, shorten
 from api_client.runs import numbered, read_run, read_usage
@@ -51,9 +53,6 @@ def read_view(record: Mapping[str, str]) -> JobView:
     """
     check_version(record)
     run = _run_of(record)
-    pause = json.loads(record["pause"]) if "pause" in record else None
-    if pause is not None:
-        pause["created"] = int(record["since"])
     return JobView(
         spec=JobSpec.model_validate_json(record["spec"]),
         status=JobStatus(record["status"]),
@@ -63,13 +62,16 @@ def read_view(record: Mapping[str, str]) -> JobView:
         steps=run.get("steps", 0),
         usage=usage_of(run),
         active_ms=run.get("active_ms", 0),
+        granted=run.get("granted", {}),
         worker=record.get("owner"),
         children=tuple(run.get("children", ())),
         due=int(record["due_at"]) if "due_at" in record else None,
-        pause=Pause.model_validate(pause) if record["status"] == JobStatus.PAUSED else None,
+        pause=open_pause(record) if record["status"] == JobStatus.PAUSED else None,
         answered=_parsed(AnsweredPause, record.get("answered")),
         outcome=_parsed(Outcome, record.get("outcome")),
         cancel_requested="cancel" in record,
+        pause_wanted=_parsed(Wish, record.get("halt")),
+        unheard=int(record.get("mail", 0)) - int(record.get("heard", 0)),
         published="published" in record,
     )
 
@@ -89,6 +91,26 @@ def usage_of(run: Mapping[str, Any]) -> Usage:
 def children_of(record: Mapping[str, str]) -> tuple[str, ...]:
     """Ids of the sub-jobs whose answers a job has not taken up."""
     return tuple(_run_of(record).get("children", ()))
+
+
+def open_pause(record: Mapping[str, str]) -> Pause:
+    """The pause of a job that is paused, as it stands now."""
+    labels = record.get("labels")
+    return Pause.model_validate_json(record["pause"]).standing(
+        created=int(record["since"]),
+        kept=int(record.get("kept", 0)),
+        asked=int(record.get("asked", 0)),
+        labels=None if labels is None else json.loads(labels),
+    )
+
+
+def read_mail(record: Mapping[str, str]) -> list[Mail]:
+    """The messages of people that the model has not been shown, in their order."""
+    numbers = range(int(record.get("heard", 0)) + 1, int(record.get("mail", 0)) + 1)
+    return [
+        Mail.model_validate_json(record[f"mail:{number}"]).model_copy(update={"number": number})
+        for number in numbers
+    ]
 
 
 def check_version(record: Mapping[str, str]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Self
 
 from api_client.connection import Client, connect, describe, translated
@@ -15,14 +15,14 @@ from api_client.contract import (
     JobSpec,
     JobStatus,
     JobView,
-    Outcome,
     Signal,
 )
 from api_client.errors import JobNotFound, StoreUnavailable, shorten
 from api_client.keys import AGENTS, Keys, partition_of
 from api_client.live import LiveRecord, read_live
 from api_client.records import check_offset, dumps, pairs, read_event, read_view
-from api_client.refusals import cancelled_text, not_found, refusal
+from api_client.redis_desk import RedisDesk
+from api_client.refusals import cancelled_outcome, not_found, refusal
 from api_client.scripts import Argument, Scripts
 from api_client.store import Cancelled, Created
 
@@ -31,7 +31,7 @@ _SCRIPTS = Scripts("api_client")
 FIRST_HINT_GRACE_MS = 5_000
 
 
-class RedisJobStore:
+class RedisJobStore(RedisDesk):
     """``JobStore`` on Redis.
 
     Args:
@@ -97,6 +97,7 @@ class RedisJobStore:
             FIRST_HINT_GRACE_MS,
             delay_ms,
             int(self._wait_replicas > 0),
+            spec.tenant,
         ]
         reply = self._create(spec.job_id, keys, args)
         if reply[0] == 1:
@@ -161,7 +162,14 @@ class RedisJobStore:
             reply = self._redis.xread({key: after}, count=count, block=block_ms)
         return reply[0][1] if reply else []
 
-    def signal(self, job_id: str, pause_id: str, signal: Signal, signal_id: str) -> None:
+    def signal(
+        self,
+        job_id: str,
+        pause_id: str,
+        signal: Signal,
+        signal_id: str,
+        labels: Collection[str] | None = None,
+    ) -> None:
         """See ``JobStore.signal``."""
         args: list[Argument] = [
             job_id,
@@ -171,17 +179,19 @@ class RedisJobStore:
             signal.by,
             signal_id,
             FIRST_HINT_GRACE_MS,
+            "" if labels is None else dumps(sorted(labels)),
+            cancelled_outcome(signal.by, signal.note).model_dump_json(),
         ]
-        reply = self._run("signal", self._keys(job_id).of_transition(job_id), args)
+        reply = self._run("signal", self._keys(job_id).of_telling(job_id), args)
         answer = [item.decode() for item in reply]
         if answer[0] != "ok":
             raise refusal(job_id, pause_id, signal.kind, *answer)
 
     def cancel(self, job_id: str, by: str = "", note: str = "") -> Cancelled:
         """See ``JobStore.cancel``."""
-        outcome = Outcome(ok=False, reason="cancelled", text=cancelled_text(by, note))
-        args: list[Argument] = [job_id, dumps({"by": by, "note": note}), outcome.model_dump_json()]
-        reply = self._run("cancel", self._keys(job_id).of_transition(job_id), args)
+        outcome = cancelled_outcome(by, note).model_dump_json()
+        args: list[Argument] = [job_id, dumps({"by": by, "note": note}), outcome]
+        reply = self._run("cancel", self._keys(job_id).of_telling(job_id), args)
         match [item.decode() for item in reply]:
             case ["missing"]:
                 raise not_found(job_id)

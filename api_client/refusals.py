@@ -4,16 +4,22 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from api_client.contract import AnsweredPause
+from api_client.contract import AnsweredPause, Outcome
 from api_client.errors import (
     AlreadyAnswered,
     Conflict,
     JobNotFound,
+    NotAllowed,
     NotPaused,
     SignalRefused,
     WrongPause,
     shorten,
 )
+
+
+def cancelled_outcome(by: str, note: str) -> Outcome:
+    """The outcome of a job that a person has cancelled."""
+    return Outcome(ok=False, reason="cancelled", text=cancelled_text(by, note))
 
 
 def cancelled_text(by: str, note: str) -> str:
@@ -35,9 +41,10 @@ def refusal(
 
     Args:
         kind: of the signal.
-        why: ``missing``, ``answered``, ``wrong_pause``, ``refused`` or ``not_paused``.
-        detail: what the store says to that: the closing answer as JSON, the open pause's id, the
-            accepted kinds, or the job's status.
+        why: ``missing``, ``answered``, ``wrong_pause``, ``not_allowed``, ``refused`` or
+            ``not_paused``.
+        detail: what the store says to that: the closing answer as JSON, the open pause's id, its
+            labels, the accepted kinds, or the job's status.
     """
     match why:
         case "missing":
@@ -48,9 +55,30 @@ def refusal(
             return WrongPause(
                 f"job {job_id}: pause {shorten(pause_id)} is not the open one; answer {detail!r}"
             )
+        case "not_allowed":
+            return NotAllowed(
+                f"job {job_id}: this pause is for people with one of the labels: {detail}"
+            )
         case "refused":
             return SignalRefused(f"job {job_id}: this pause takes no {kind!r}, but: {detail}")
     return NotPaused(f"job {job_id} is {detail}, not paused; there is nothing to answer")
+
+
+def not_told(job_id: str, why: str, detail: str = "") -> Conflict | JobNotFound:
+    """The error for a message or a wish to pause that a job cannot take.
+
+    Args:
+        why: ``missing``, ``ended``, ``paused`` or ``full``.
+        detail: the status it ended in, or how many messages wait.
+    """
+    match why:
+        case "missing":
+            return not_found(job_id)
+        case "ended":
+            return Conflict(f"job {job_id} has ended ({detail}); it hears nothing any more")
+        case "full":
+            return Conflict(f"job {job_id}: {detail} messages wait already; nothing was added")
+    return Conflict(f"job {job_id} is paused already; answer its pause, or cancel it")
 
 
 def _already_answered(job_id: str, answered: AnsweredPause) -> AlreadyAnswered:

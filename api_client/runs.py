@@ -28,6 +28,7 @@ RUN_KEYS = {
     "compacted": "cp",
     "summary": "sm",
     "children": "ch",
+    "told": "to",
     "pauses": "ps",
 }
 """Key of each field of a run state; a new field needs a new key, and keeps it for ever."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Sequence
 from importlib import resources
 from typing import Any
@@ -13,14 +14,19 @@ from api_client.connection import Client
 
 Argument = str | int | float | bytes
 
+_INCLUDE = re.compile(r"^--@include (\w+)$", re.MULTILINE)
+
 
 class Scripts:
-    """The ``.lua`` files of one package folder, called by their names."""
+    """The ``.lua`` files of one package folder, called by their names.
+
+    A line ``--@include NAME`` stands for ``api_client/lua/shared/NAME.lua``.
+    """
 
     def __init__(self, package: str) -> None:
         folder = resources.files(package).joinpath("lua")
         self._texts = {
-            entry.name.removesuffix(".lua"): entry.read_text(encoding="utf-8")
+            entry.name.removesuffix(".lua"): _whole(entry.read_text(encoding="utf-8"))
             for entry in folder.iterdir()
             if entry.name.endswith(".lua")
         }
@@ -35,3 +41,8 @@ class Scripts:
             return client.evalsha(self._digests[name], len(keys), *keys, *args)
         except NoScriptError:
             return client.eval(self._texts[name], len(keys), *keys, *args)
+
+
+def _whole(text: str) -> str:
+    shared = resources.files("api_client").joinpath("lua", "shared")
+    return _INCLUDE.sub(lambda m: shared.joinpath(f"{m[1]}.lua").read_text("utf-8"), text)

@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from api_client.contract import AgentInfo, Event, JobSpec, JobStatus, JobView, Signal
+from api_client.contract import (
+    AgentInfo,
+    Delivery,
+    Event,
+    JobEvent,
+    JobSpec,
+    JobStatus,
+    JobView,
+    Mail,
+    Signal,
+    Wish,
+)
+from api_client.inbox import InboxFilter, InboxPage, Order
 from api_client.live import LiveRecord
 
 
@@ -58,8 +70,55 @@ class JobStore(Protocol):
         Empty for an unknown job and for one whose stream has been forgotten.
         """
 
-    def signal(self, job_id: str, pause_id: str, signal: Signal, signal_id: str) -> None:
-        """Close a pause. Raises ``JobNotFound`` or a ``Conflict``."""
+    def signal(
+        self,
+        job_id: str,
+        pause_id: str,
+        signal: Signal,
+        signal_id: str,
+        labels: Collection[str] | None = None,
+    ) -> None:
+        """Close a pause. Raises ``JobNotFound`` or a ``Conflict``; then nothing was changed.
+
+        Args:
+            signal_id: the same again is the same signal, and changes nothing.
+            labels: of the signer; ``None`` for one who may everything.
+        """
+
+    def message(self, job_id: str, mail: Mail, message_id: str) -> None:
+        """Add a message to a job that has not ended. Raises ``JobNotFound`` or ``Conflict``.
+
+        Args:
+            message_id: the same again is the same message, and changes nothing.
+        """
+
+    def halt(self, job_id: str, wish: Wish) -> None:
+        """Pause a job at its next commit. Raises ``JobNotFound`` or ``Conflict``."""
+
+    def inbox(
+        self,
+        chosen: InboxFilter,
+        *,
+        order: Order = "oldest",
+        limit: int = 100,
+        cursor: str = "",
+    ) -> InboxPage:
+        """Paused jobs, a page at a time, found by indexes.
+
+        Raises ``InvalidInput`` for a cursor that is none of this order.
+        """
+
+    def job_events(
+        self, after: str = "", count: int = 1000, block_s: float = 0.0
+    ) -> list[JobEvent]:
+        """What happened to all jobs behind a cursor, oldest first; the latest are kept.
+
+        Args:
+            after: a cursor; everything that is kept if empty, ``"$"`` for what comes from now on.
+        """
+
+    def deliveries(self, job_id: str = "", limit: int = 100) -> list[Delivery]:
+        """Announcements: a job's, or the latest of all jobs, the newest first."""
 
     def cancel(self, job_id: str, by: str = "", note: str = "") -> Cancelled:
         """End a job; ended ones stay as they are. Raises ``JobNotFound``."""

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from api_client.contract import AGENT_NAME_PATTERN, AgentInfo, JobSpec, task_name
+from api_client.contract import AGENT_NAME_PATTERN, AgentInfo, JobSpec, PauseKind, task_name
 from worker.budget import Limits, Price
 from worker.context import ActionContext
 from worker.contexts import ContextSource, make_source
@@ -20,8 +20,10 @@ from worker.estimate import count_tokens
 from worker.memory import EVERYTHING, Memory
 from worker.messages import Message
 from worker.models.base import Model
+from worker.pauses import OnDeadline, PausePolicy
 from worker.texts import Texts, texts_for
 from worker.tools import Tool, ToolBox, terminate_tool
+from worker.tools.answer_type import AnswerType
 
 Language = Literal["en", "de", "zh"]
 
@@ -56,6 +58,17 @@ class Agent:
         parallel_safe: calls of ``safe`` tools that stand side by side in one reply run at once.
         stream: replies are shown while they come, in the job's live stream
             (``AgentClient.live``); the reply itself is the same.
+        labels: who may answer the pauses, besides those with a label of the job; anybody, if
+            neither has any.
+        pause_deadline_s, on_deadline, remind_after_s: what happens when nobody answers a pause,
+            see ``worker.pauses.PausePolicy``.
+        pause_policies: the same for one kind of pause, which goes before.
+        human_answer: type of the answers to ``hand_to_human``; any JSON value, if not given.
+        on_pause, on_end: Celery signatures that are sent, with the announcement as their first
+            argument, when a job pauses (also when people are reminded or others are asked) and
+            when it has ended.
+        webhook_url: where this agent's pauses and ends are announced; by default where the
+            setting ``STEPKEEPER_WEBHOOK_URL`` says.
         memory: what the model sees of a long transcript.
         language: of every text that we write for the model.
         on_version_change: a job that began under another ``version`` goes on with this code
@@ -86,6 +99,15 @@ class Agent:
     parallel_tool_calls: bool | None = None
     parallel_safe: bool = False
     stream: bool = False
+    labels: Sequence[str] = ()
+    pause_deadline_s: float | None = None
+    on_deadline: OnDeadline = None
+    remind_after_s: Sequence[float] = ()
+    pause_policies: Mapping[str, PausePolicy] = field(default_factory=dict)
+    human_answer: Any = None
+    on_pause: Any = None
+    on_end: Any = None
+    webhook_url: str = ""
     memory: Memory = EVERYTHING
     on_version_change: Literal["continue", "pause"] = "continue"
     version: str = ""
@@ -98,6 +120,9 @@ class Agent:
     contexts: ContextSource = field(init=False, repr=False)
     terminal_names: frozenset[str] = field(init=False, repr=False)
     schemas: tuple[dict[str, Any], ...] = field(init=False, repr=False)
+    pause_policy: PausePolicy = field(init=False, repr=False)
+    policies: dict[PauseKind, PausePolicy] = field(init=False, repr=False)
+    human: AnswerType | None = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         if not AGENT_NAME_PATTERN.fullmatch(self.name):
@@ -110,11 +135,25 @@ class Agent:
         self._set("schemas", tuple(self.toolbox.schemas()))
         self._set("contexts", make_source(self.name, self.context, self.toolbox))
         self._set("limits", self._limits())
+        self._set_pauses()
         self._check_exits()
         self._set("version", self.version or self._fingerprint())
 
     def _set(self, name: str, value: Any) -> None:
         object.__setattr__(self, name, value)
+
+    def _set_pauses(self) -> None:
+        try:
+            policy = PausePolicy(
+                self.labels, self.pause_deadline_s, self.on_deadline, self.remind_after_s
+            )
+            policies = {PauseKind(kind): one for kind, one in self.pause_policies.items()}
+            human = None if self.human_answer is None else AnswerType(self.human_answer)
+        except (AgentDefinitionError, ValueError) as error:
+            raise AgentDefinitionError(f"agent {self.name!r}: {error}") from error
+        self._set("pause_policy", policy)
+        self._set("policies", policies)
+        self._set("human", human)
 
     def _terminate(self) -> list[Tool]:
         return [] if self.output is None else [terminate_tool(self.output, texts=self.texts)]
@@ -188,6 +227,7 @@ class Agent:
             version=self.version,
             description=self.description or self.goal.strip().splitlines()[0][:200],
             queue=queue,
+            limits={name: value for name, value in asdict(self.limits).items() if value},
         )
 
 

@@ -17,6 +17,8 @@ from worker.turns import take_reply
 
 def ask(agent: Agent, job: Job) -> Part:
     """One model call and the commit of its reply."""
+    if job.mail or job.state.told:
+        yield from _hear(job)
     if isinstance(agent.memory, Summarised):
         yield from _summarise(agent, job, agent.memory)
     room = _room(agent, job.state)
@@ -35,6 +37,15 @@ def ask(agent: Agent, job: Job) -> Part:
     live = job.state.steps + 1 if agent.stream else None
     answer: ModelAnswer = yield CallModel(request, live=live)
     return (yield from take_reply(agent, job, answer, messages))
+
+
+def _hear(job: Job) -> Part:
+    """Show the model what people have told it since its last reply."""
+    texts = [*job.state.told, *job.open_mail()]
+    places = [job.transcript.append(user(text)) for text in texts]
+    job.state.told = []
+    yield job.commit("heard", i=places[0], n=len(places))
+    return None
 
 
 def _room(agent: Agent, state: RunState) -> int | None:

@@ -4,7 +4,8 @@ One at a time, in the model's order:
 
 1. A call that cannot be run (unknown tool, malformed or invalid arguments) gets an error.
 2. Calls of other agents start together and are waited for, when their siblings are answered.
-   Last come ``hand_to_human`` and calls that need approval: the job pauses for the first of them.
+   Last come ``hand_to_human`` and calls that need approval: the job pauses for the first of them,
+   or for all that need approval at once.
 3. ``terminate``, or a terminal tool that succeeds, ends the job; the calls behind it are not run
    and are answered with "skipped". Beside a call that comes last, ``terminate`` is refused: the
    model has not read that answer yet.
@@ -15,7 +16,8 @@ One at a time, in the model's order:
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from api_client.contract import PauseKind, ProposedAction
@@ -27,6 +29,7 @@ from worker.effects import CallTool, CallTools, End, Part, ToolAnswer
 from worker.errors import ArgumentError, PauseRequested
 from worker.job import Job
 from worker.limits import limit
+from worker.pausing import pause
 from worker.repeats import action_of, count_repeat, is_repeated
 from worker.tools import Arguments, Observation, Tool
 from worker.turns import bad_replies_text
@@ -45,8 +48,8 @@ def answer_calls(agent: Agent, job: Job) -> Part:
     end = yield from answer_by_sub_jobs(agent, job)
     if end is not None:
         return end
-    for call in job.transcript.pending:
-        return _hand_over(agent, job, call)
+    if job.transcript.pending:
+        return _hand_over(agent, job)
     return _give_up(job) if job.state.bad_turns >= agent.max_bad_turns else None
 
 
@@ -57,15 +60,31 @@ def _comes_last(job: Job, call: Mapping[str, Any], tool: Tool, arguments: Argume
     return call["id"] not in job.state.approved and tool.needs_approval(arguments)
 
 
-def _hand_over(agent: Agent, job: Job, call: Mapping[str, Any]) -> End:
-    """Pause for a call that only a person can answer or allow."""
+def _hand_over(agent: Agent, job: Job) -> End:
+    """Pause for a question of the model, or for the calls that a person must allow."""
+    calls = job.transcript.pending
+    if agent.tool(calls[0]["function"]["name"]).role == "human":
+        action = _checked_action(agent, calls[0])
+        reason = str(action.arguments["reason"])
+        return pause(agent, job, PauseKind.HAND_TO_HUMAN, reason, actions=[action])
+    actions = [
+        _checked_action(agent, call)
+        for call in calls
+        if agent.tool(call["function"]["name"]).role == "tool"
+    ]
+    return pause(agent, job, PauseKind.APPROVAL, _may_it(actions), actions=actions)
+
+
+def _may_it(actions: Sequence[ProposedAction]) -> str:
+    if len(actions) == 1:
+        return f"May the agent run {actions[0].tool} with these arguments?"
+    names = ", ".join(action.tool for action in actions)
+    return f"May the agent run these {len(actions)} calls: {names}?"
+
+
+def _checked_action(agent: Agent, call: Mapping[str, Any]) -> ProposedAction:
     tool = agent.tool(call["function"]["name"])
-    arguments = json.loads(tool.parse(call["function"]["arguments"]).canonical)
-    action = _action(call, arguments)
-    if tool.role == "human":
-        return job.paused(PauseKind.HAND_TO_HUMAN, str(arguments["reason"]), action=action)
-    question = f"May the agent run {tool.name} with these arguments?"
-    return job.paused(PauseKind.APPROVAL, question, action=action)
+    return _action(call, json.loads(tool.parse(call["function"]["arguments"]).canonical))
 
 
 def _give_up(job: Job) -> End:
@@ -124,10 +143,13 @@ def _end_with(agent: Agent, job: Job, value: Any) -> End:
 def _act(agent: Agent, job: Job, call: Mapping[str, Any], tool: Tool, arguments: Arguments) -> Part:
     """Run a tool, within the budgets and under the rule of its side effects."""
     if job.state.started == call["id"]:
-        return _in_doubt(job, call, arguments)
+        return _in_doubt(agent, job, call, arguments)
     changed = job.state.approved.get(call["id"])
     if changed is not None:
-        arguments = tool.parse(json.dumps(changed))
+        try:
+            arguments = tool.parse(json.dumps(changed), agent.texts)
+        except ArgumentError as error:  # the tool is another one since they were approved
+            return (yield from _observe(job, call["id"], Observation(error.text, error=True)))
     action = action_of(tool, arguments)
     if call["id"] not in job.state.approved and is_repeated(
         job.state.repeats, action, agent.max_repeats
@@ -145,12 +167,16 @@ def _act(agent: Agent, job: Job, call: Mapping[str, Any], tool: Tool, arguments:
     job.state.active_ms += answer.elapsed_ms
     job.count_call(tool)
     if isinstance(answer.result, PauseRequested):
-        return _tool_asks(job, call, arguments, answer.result)
-    count_repeat(job.state.repeats, action, answer.result.content)
-    if tool.name in agent.terminal_names and not answer.result.error:
-        job.observe(call["id"], answer.result.content)
-        return _end_with(agent, job, answer.result.value)
-    return (yield from _observe(job, call["id"], answer.result, answer.elapsed_ms, arguments))
+        return _tool_asks(agent, job, call, arguments, answer.result)
+    result = answer.result
+    count_repeat(job.state.repeats, action, result.content)
+    if changed is not None:
+        told = agent.texts.ran_with_changes(arguments.canonical, result.content)
+        result = replace(result, content=told)
+    if tool.name in agent.terminal_names and not result.error:
+        job.observe(call["id"], result.content)
+        return _end_with(agent, job, result.value)
+    return (yield from _observe(job, call["id"], result, answer.elapsed_ms, arguments))
 
 
 def _answer_side_by_side(agent: Agent, job: Job) -> Part:
@@ -173,7 +199,9 @@ def _answer_side_by_side(agent: Agent, job: Job) -> Part:
     for call, answer in zip(batch, answers, strict=True):
         if isinstance(answer.result, PauseRequested) and asking is None:
             pending = {item["id"]: item for item in job.transcript.pending}
-            asking = _tool_asks(job, pending[call.info.call_id], call.arguments, answer.result)
+            asking = _tool_asks(
+                agent, job, pending[call.info.call_id], call.arguments, answer.result
+            )
     return asking
 
 
@@ -246,26 +274,32 @@ def _action(call: Mapping[str, Any], arguments: Mapping[str, Any]) -> ProposedAc
     )
 
 
-def _in_doubt(job: Job, call: Mapping[str, Any], arguments: Arguments) -> End:
+def _in_doubt(agent: Agent, job: Job, call: Mapping[str, Any], given: Arguments) -> End:
     """A ``once`` call was begun and its worker died: only a person can find out (rule 5)."""
     name = call["function"]["name"]
-    return job.paused(
+    changed = job.state.approved.get(call["id"])
+    arguments = json.loads(given.canonical) if changed is None else changed
+    return pause(
+        agent,
+        job,
         PauseKind.UNKNOWN_OUTCOME,
         f"{name} was started and its worker died before the result was known. It must not run "
         "twice. Did it take effect?",
-        action=_action(call, json.loads(arguments.canonical)),
+        actions=[_action(call, arguments)],
         details={"idempotency_key": _info(job, call["id"]).idempotency_key},
     )
 
 
 def _tool_asks(
-    job: Job, call: Mapping[str, Any], arguments: Arguments, wish: PauseRequested
+    agent: Agent, job: Job, call: Mapping[str, Any], arguments: Arguments, wish: PauseRequested
 ) -> End:
     """A tool cannot go on without a person, whose answer becomes its observation."""
-    return job.paused(
+    return pause(
+        agent,
+        job,
         PauseKind.HAND_TO_HUMAN,
         wish.question,
-        action=_action(call, json.loads(arguments.canonical)),
+        actions=[_action(call, json.loads(arguments.canonical))],
         details={} if wish.data is None else {"data": wish.data},
     )
 
@@ -276,10 +310,11 @@ def _repeated(agent: Agent, job: Job, call: Mapping[str, Any], given: Arguments)
     text = f"the same action {times} times, with the same result: {action}"
     if agent.on_limit == "stop":
         return job.failed("repeated_action", f"stopped: {text}")
-    arguments = json.loads(given.canonical)
-    return job.paused(
+    return pause(
+        agent,
+        job,
         PauseKind.REPEATED_ACTION,
         f"The model asks for {text}. Run it once more, answer in its place, or finish the job?",
-        action=_action(call, arguments),
+        actions=[_action(call, json.loads(given.canonical))],
         details={"times": times},
     )

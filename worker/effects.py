@@ -96,12 +96,17 @@ class StartJobs:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """Make progress durable. Answered with ``None``; if it is refused, the loop is closed."""
+    """Make progress durable. Answered with ``None``; if it is refused, the loop is closed.
+
+    Attributes:
+        heard: number of the last message of a person that is shown to the model by it.
+    """
 
     kind: str
     data: dict[str, Any]
     messages: list[Message]
     consumes_signal: bool
+    heard: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

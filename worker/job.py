@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from api_client.contract import JobSpec, Pause, PauseKind, ProposedAction, Signal
+from api_client.contract import JobSpec, Mail, Pause, Signal
 from worker.budget import Limits, capped
-from worker.effects import Commit, Failed, Finished, Paused
+from worker.effects import Commit, Failed, Finished
 from worker.messages import Message, Transcript, observation
-from worker.pauses import make_pause
 from worker.state import RunState
 from worker.tools import Tool
 
@@ -23,6 +22,7 @@ class Job:
         attempt: 1, or more if earlier attempts at this very step died.
         pause: the pause that a person has answered with ``signal``; both are there until a
             commit has consumed them.
+        mail: messages of people that the model has not been shown.
     """
 
     spec: JobSpec
@@ -31,8 +31,10 @@ class Job:
     attempt: int = 1
     pause: Pause | None = None
     signal: Signal | None = None
+    mail: Sequence[Mail] = ()
     retaken: frozenset[str] = field(init=False)
     _consuming: bool = field(init=False, default=False)
+    _heard: int | None = field(init=False, default=None)
     _tokens: int = field(init=False, default=0)
     _counted: int = field(init=False, default=0)
 
@@ -75,9 +77,18 @@ class Job:
         self.pause = None
         self._consuming = True
 
+    def open_mail(self) -> list[str]:
+        """The messages of people; the next commit takes them off the record."""
+        texts = [mail.text for mail in self.mail]
+        if self.mail:
+            self._heard = self.mail[-1].number
+        self.mail = ()
+        return texts
+
     def commit(self, kind: str, **data: Any) -> Commit:
         """A commit of everything that is new."""
-        return Commit(kind, data, *self.carry())
+        heard, self._heard = self._heard, None
+        return Commit(kind, data, *self.carry(), heard=heard)
 
     def finished(self, value: Any, **data: Any) -> Finished:
         """The job has its answer; ``data`` is the record of the reply that brought it."""
@@ -86,26 +97,6 @@ class Job:
     def failed(self, reason: str, text: str, **data: Any) -> Failed:
         """The job ends without an answer."""
         return Failed(*self.carry(), reason=reason, text=text, data=data)
-
-    def paused(
-        self,
-        kind: PauseKind,
-        question: str,
-        *,
-        action: ProposedAction | None = None,
-        details: dict[str, Any] | None = None,
-    ) -> Paused:
-        """The job waits for a person."""
-        self.state.pauses += 1
-        pause = make_pause(
-            kind,
-            question,
-            number=self.state.pauses,
-            step=self.state.steps,
-            action=action,
-            details=details,
-        )
-        return Paused(*self.carry(), pause=pause)
 
     def carry(self) -> tuple[list[Message], bool]:
         """What the next commit carries: new messages, and whether it consumes the signal."""

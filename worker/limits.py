@@ -8,6 +8,7 @@ from worker.agent import Agent
 from worker.budget import Spent
 from worker.effects import End
 from worker.job import Job
+from worker.pausing import pause
 
 
 def limit(agent: Agent, job: Job, spent: Spent) -> End:
@@ -15,7 +16,9 @@ def limit(agent: Agent, job: Job, spent: Spent) -> End:
     if agent.on_limit == "stop":
         reason = "max_calls" if spent.name.startswith("calls:") else f"max_{spent.name}"
         return job.failed(reason, f"stopped: {budget.describe(spent)} without an answer")
-    return job.paused(
+    return pause(
+        agent,
+        job,
         PauseKind.BUDGET,
         f"The job has used {budget.describe(spent)} without an answer. "
         "Extend the budget, or finish the job with an answer?",

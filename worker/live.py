@@ -13,11 +13,11 @@ from types import TracebackType
 from typing import Any, Self
 
 from worker.models.base import Delta, StreamStopped
-from worker.store.base import CommitAnswer
+from worker.store.base import LiveAnswer
 
 log = logging.getLogger(__name__)
 
-Emit = Callable[[Sequence[dict[str, Any]]], CommitAnswer]
+Emit = Callable[[Sequence[dict[str, Any]]], LiveAnswer]
 """Writes records to a job's live stream; says whether the job is still ours, and wanted."""
 
 BATCH_S = 0.05
@@ -43,7 +43,7 @@ class LiveWriter:
         self._changed = threading.Condition()
         self._pieces = [Delta("begin")]
         self._closed = False
-        self._answer: CommitAnswer = "committed"
+        self._answer: LiveAnswer = "committed"
         self._thread = threading.Thread(target=self._run, name="stepkeeper-live", daemon=True)
 
     def __enter__(self) -> Self:

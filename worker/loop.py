@@ -18,6 +18,7 @@ from worker.calls import answer_calls
 from worker.effects import Part, Steps
 from worker.job import Job
 from worker.messages import system, user
+from worker.pausing import pause
 from worker.resume import resume
 
 
@@ -55,7 +56,9 @@ def _meet_new_code(agent: Agent, job: Job) -> Part:
     """The job began under another version of the agent."""
     before, job.state.version = job.state.version, agent.version
     if agent.on_version_change == "pause":
-        return job.paused(
+        return pause(
+            agent,
+            job,
             PauseKind.VERSION_CHANGE,
             f"The agent changed from version {before} to {agent.version}. Go on with the new one?",
             details={"before": before, "now": agent.version},

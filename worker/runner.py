@@ -7,7 +7,7 @@ hinting, events) is the caller's.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from api_client.contract import JobSpec
@@ -53,6 +53,7 @@ class Runner:
         default_model: for agents that name none.
         hint: tells the workers of a job; a sweep finds it later if this does nothing.
         observer: told of what happens.
+        channels: on which something that happened to an agent's job is announced.
     """
 
     store: CheckpointStore
@@ -63,6 +64,7 @@ class Runner:
     default_model: Callable[[], Model]
     stopping: Callable[[], bool] = lambda: False
     hint: Callable[[JobSpec], object] = lambda _spec: None
+    channels: Callable[[Agent, str], Sequence[str]] = lambda _agent, _event: ()
     settings: RunnerSettings = field(default_factory=RunnerSettings)
     observer: Observer = NOBODY
 

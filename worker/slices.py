@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Protocol
 
-from api_client.contract import JobStatus, Outcome, Pause
+from api_client.contract import JobStatus, Outcome, Pause, Wish
 from api_client.errors import StoreUnavailable
 from worker.agent import Agent
 from worker.context import ActionContext
@@ -18,6 +18,7 @@ from worker.loop import advance
 from worker.messages import InvalidHistory, Transcript
 from worker.models.base import StreamStopped
 from worker.patience import patiently
+from worker.pausing import operator_pause
 from worker.performing import Outside, Performer
 from worker.retry import backoff_s
 from worker.state import RunState
@@ -155,6 +156,8 @@ class Slice:
         except (InvalidHistory, _StateLost, ValueError) as error:
             return self._fail("state_lost", f"the stored state cannot be used: {error}")
         self._watch.loaded(job.state)
+        if self._claim.halt is not None and job.signal is None:
+            return self._halt(job)
         steps = advance(agent, job)
         first_step = job.state.steps
         answer: Any = None
@@ -188,7 +191,12 @@ class Slice:
     def _commit(self, job: Job, effect: Commit, steps: int) -> SliceEnd | None:
         ticket = self._ticket()
         progress = Progress(
-            job.state.dump(), effect.kind, effect.data, effect.messages, effect.consumes_signal
+            job.state.dump(),
+            effect.kind,
+            effect.data,
+            effect.messages,
+            effect.consumes_signal,
+            effect.heard,
         )
         start = self._runner.clock_ms()
         verdict = patiently(
@@ -201,6 +209,10 @@ class Slice:
             return self._hand_over(job)
         if effect.kind == UNINTERRUPTIBLE:
             return None
+        if verdict == "halt":
+            return self._halt(job)
+        if verdict == "mail":
+            job.mail = patiently(lambda: self._runner.store.mail(job.id), self._settings.patience_s)
         if self._runner.stopping() or steps >= self._settings.slice_steps:
             return self._hand_over(job)
         return None
@@ -211,6 +223,14 @@ class Slice:
         messages, consumes = job.carry()
         progress = Progress(job.state.dump(), "released", {}, messages, consumes)
         return self._close(progress, settlement)
+
+    def _halt(self, job: Job) -> SliceEnd:
+        """A person wants the job paused: it waits where it stands, its open calls unanswered."""
+        wish = self._claim.halt
+        if wish is None:
+            view = patiently(lambda: self._runner.store.read(job.id), self._settings.patience_s)
+            wish = view.pause_wanted or Wish()
+        return self._settle(job, operator_pause(self._agent, job, wish))
 
     def _fail(self, reason: str, text: str) -> SliceEnd:
         """End a job whose loop cannot even begin; its stored run state stays as it is."""
@@ -238,7 +258,8 @@ class Slice:
                 return "failed", data, self._ended(JobStatus.FAILED, outcome)
             case Paused(pause=pause):
                 data = {"pause": pause.id, "kind": pause.kind, "question": pause.question}
-                return "paused", data, Settlement(JobStatus.PAUSED, pause)
+                channels = self._runner.channels(self._agent, "paused")
+                return "paused", data, Settlement(JobStatus.PAUSED, pause, channels=channels)
             case Awaiting(jobs=jobs):
                 waiting = Settlement(JobStatus.WAITING, delay_ms=AWAIT_POLL_MS)
                 return AWAITING, {"jobs": list(jobs)}, waiting
@@ -315,4 +336,5 @@ def _load(claim: Claimed) -> Job:
         attempt=claim.tries,
         pause=claim.pause,
         signal=claim.signal,
+        mail=claim.mail,
     )

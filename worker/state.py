@@ -62,6 +62,7 @@ class RunState:
         room: tokens that a model may be shown, after it said that there were too many.
         compacted: the step at which that was last found out.
         summary: place of the summary that is shown in place of older messages: ``[upto, at]``.
+        told: what people have told the model and it has not been shown yet.
         children: ids of sub-jobs whose answers have not been taken up.
         pauses: how many times the job has paused; part of a pause's id.
     """
@@ -81,6 +82,7 @@ class RunState:
     room: int | None = None
     compacted: int = 0
     summary: list[int] | None = None
+    told: list[str] = field(default_factory=list)
     children: list[str] = field(default_factory=list)
     pauses: int = 0
 

@@ -14,6 +14,7 @@ from worker.job import Job
 from worker.memory import SummaryPlace, shown
 from worker.messages import Message, user
 from worker.models.base import ModelError, ModelReply
+from worker.pausing import pause
 from worker.replies import Call, Turn, read_turn
 from worker.retry import backoff_s
 
@@ -149,7 +150,9 @@ def _model_error(agent: Agent, job: Job, error: ModelError) -> End:
     if error.fate == "fail" or error.code == EMPTY_REPLY:
         return job.failed(error.code or "model_error", error.text)
     attempts = f" after {failures} attempts" if failures > 1 else ""
-    return job.paused(
+    return pause(
+        agent,
+        job,
         PauseKind.MODEL_ERROR,
         f"The model call failed{attempts}: {error.text}. Try again, or finish the job?",
         details={"code": error.code, "status": error.status, "attempts": failures},

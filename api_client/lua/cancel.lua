@@ -1,9 +1,10 @@
 -- Cancel a job: at once if nobody runs it, else at its runner's next commit.
 --
--- KEYS  1 record  2 transcript  3 trace  4 due index  5 prefix of the status indexes
+-- KEYS  see shared/desk.lua
 -- ARGV  1 job id  2 request (JSON: by, note)  3 the outcome (JSON) that this gives the job
 -- Returns {"missing"} | {"ended", status} | {"requested"} (a runner holds it) | {"cancelled"}
-local job = redis.call('HMGET', KEYS[1], 'status', 'lease', 'cancel')
+--@include desk
+local job = redis.call('HMGET', KEYS[1], 'status', 'lease', 'cancel', 'agent')
 local status = job[1]
 if not status then
   return {'missing'}
@@ -20,6 +21,7 @@ end
 if status == 'running' and tonumber(job[2] or 0) > now then
   return {'requested'}
 end
+leave_inbox()
 redis.call('HINCRBY', KEYS[1], 'epoch', 1)
 redis.call('HSET', KEYS[1], 'status', 'cancelled', 'since', now, 'outcome', job[3] or ARGV[3],
   'hints', 0)
@@ -28,4 +30,5 @@ redis.call('ZREM', KEYS[5] .. status, ARGV[1])
 redis.call('ZADD', KEYS[5] .. 'cancelled', now, ARGV[1])
 redis.call('ZADD', KEYS[4], now, ARGV[1])
 redis.call('XADD', KEYS[3], '*', 'cancelled', '{}')
+tell('cancelled', job[4], cjson.decode(ARGV[2]))
 return {'cancelled'}

@@ -7,16 +7,23 @@
 --       7 delay (ms) before which the job must not start, 0 for none
 --       8 "1" if a WAIT for replicas follows: it waits for this connection's last write, so a job
 --         that is there already is written to once more, without a change
+--       9 tenant, or ""
 -- Returns {1} if the job is new, {0, spec} with the stored spec if the id exists.
 --
 -- Fields of the record:
---   v spec agent ttl created     written here, never changed
+--   v spec agent tenant ttl created     written here, never changed
 --   status since                 where the job stands, and since when (ms)
 --   epoch                        fencing token
 --   owner nonce lease            who holds it, for which attempt, until when (ms)
 --   tries hints                  starts at this step, the one that runs included; hints in a row
 --   run                          number of the last commit, a blank, the loop's small state (JSON)
 --   pause signal answered        open pause, the signal not yet consumed, the last one that was
+--   kept asked labels facets     of the open pause: how far its timetable has been kept, since
+--                                when those who may answer have been asked, who they are since
+--                                the last escalation, the indexes in which it stands
+--   mail heard mail:N mail_id    messages of people: the last one's number, the last one that
+--                                the model was shown, those that wait, the last one's id
+--   halt                         a person wants the job paused: who and why (JSON)
 --   due_at outcome published
 --   awaits woken                 it waits for sub-jobs; one of them ended while it was running
 --   cancel                       the outcome (JSON) that the job is to have by order of a caller
@@ -37,6 +44,9 @@ if redis.call('ZREM', KEYS[5] .. 'published', ARGV[1]) == 1 then
   for _, status in ipairs({'succeeded', 'failed', 'cancelled', 'poison'}) do
     redis.call('ZREM', KEYS[5] .. status, ARGV[1])
   end
+end
+if ARGV[9] ~= '' then
+  redis.call('HSET', KEYS[1], 'tenant', ARGV[9])
 end
 if ARGV[7] == '0' then
   redis.call('ZADD', KEYS[4], now + ARGV[6], ARGV[1])

@@ -36,7 +36,7 @@ for _, key in ipairs(redis.call('KEYS', '{sk:*')) do
       redis.call('ZINCRBY', key, -by, member)
     end
   elseif kind == 'hash' then
-    for _, name in ipairs({'lease', 'due_at', 'since', 'created'}) do
+    for _, name in ipairs({'lease', 'due_at', 'since', 'created', 'asked'}) do
       if redis.call('HEXISTS', key, name) == 1 then
         redis.call('HINCRBY', key, name, -by)
       end
@@ -71,7 +71,7 @@ class World(ABC):
 
     @abstractmethod
     def left_behind(self) -> list[str]:
-        """Names of what is still stored, agents aside."""
+        """Names of what is still stored; agents, and what happened to all jobs, aside."""
 
 
 class MemoryWorld(World):
@@ -151,7 +151,8 @@ class RedisWorld(World):
 
     def left_behind(self) -> list[str]:
         """See ``World.left_behind``."""
-        return sorted(key.decode() for key in self.client.scan_iter("{sk:*"))
+        found = (key.decode() for key in self.client.scan_iter("{sk:*"))
+        return sorted(key for key in found if not key.endswith(":events"))
 
     def close(self) -> None:
         """Give the connections back."""

@@ -12,7 +12,7 @@ from api_client.contract import (
     PauseKind,
     ProposedAction,
 )
-from worker.pauses import make_pause
+from worker.pauses import ACCEPTS
 from worker.state import RunState
 from worker.store.base import CheckpointStore, Claimed, Progress, Settlement, Ticket
 
@@ -38,7 +38,15 @@ def paused_job(
 ) -> str:
     """A job of the agent ``shop`` that has paused once."""
     store.create(JobSpec(job_id=job_id, agent="shop", input="hello"))
-    pause = make_pause(kind, question, number=1, step=1, action=action, details=details)
+    pause = Pause(
+        id="p1",
+        kind=kind,
+        question=question,
+        accepts=ACCEPTS[kind],
+        action=action,
+        details=details,
+        step=1,
+    )
     _settle(store, job_id, "paused", Settlement(JobStatus.PAUSED, pause))
     return job_id
 

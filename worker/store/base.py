@@ -10,7 +10,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
-from api_client.contract import AgentInfo, JobSpec, JobStatus, Outcome, Pause, Signal
+from api_client.contract import (
+    AgentInfo,
+    JobSpec,
+    JobStatus,
+    Mail,
+    Outcome,
+    Pause,
+    Signal,
+    Wish,
+)
 from api_client.store import JobStore
 
 
@@ -26,6 +35,8 @@ class Claimed:
         pause, signal: of the pause that was answered and whose answer nobody has taken up yet.
         was: the status before; ``running`` if its worker was gone. ``None``: it is not known.
         waited_ms: for how long it could have been claimed, on the store's clock.
+        mail: messages of people that the model has not been shown, in their order.
+        halt: a person wants the job paused.
     """
 
     spec: JobSpec
@@ -38,6 +49,8 @@ class Claimed:
     signal: Signal | None = None
     was: JobStatus | None = None
     waited_ms: int | None = None
+    mail: Sequence[Mail] = ()
+    halt: Wish | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +92,7 @@ class Progress:
         kind, data: the record for the trace.
         messages: new ones only.
         consumes_signal: the person's answer has been taken up.
+        heard: number of the last message of a person that this commit shows to the model.
     """
 
     run: str
@@ -86,10 +100,16 @@ class Progress:
     data: dict[str, Any] = field(default_factory=dict)
     messages: Sequence[dict[str, Any]] = ()
     consumes_signal: bool = False
+    heard: int | None = None
 
 
-CommitAnswer = Literal["committed", "cancel", "fenced"]
-"""``cancel``: committed, and the job is to be cancelled. ``fenced``: nothing was changed."""
+CommitAnswer = Literal["committed", "cancel", "halt", "mail", "fenced"]
+"""``fenced``: nothing was changed. All others: committed; and the job is to be cancelled
+(``cancel``), or paused (``halt``), or messages of people wait (``mail``)."""
+
+
+LiveAnswer = Literal["committed", "cancel", "fenced"]
+"""What is said to pieces of a reply: go on, stop because of a cancel, or stop at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,19 +120,53 @@ class Settlement:
         status: paused, waiting, queued (handed over), succeeded or failed.
         payload: the pause, or the outcome of a job that ended.
         delay_ms: until a sweep looks at the job.
+        channels: on which a pause is announced.
     """
 
     status: JobStatus
     payload: Pause | Outcome | None = None
     delay_ms: int = 0
+    channels: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Hint:
-    """A job that should be hinted, and where it stood when the sweep found it."""
+    """A job whose time has come, and where it stood when the sweep found it.
+
+    A paused one is not to be hinted: its timetable asks for something.
+    """
 
     spec: JobSpec
     status: JobStatus
+
+
+PostState = Literal["pending", "delivered", "given_up"]
+
+
+@dataclass(frozen=True, slots=True)
+class Post:
+    """An announcement that somebody outside is to be told.
+
+    Attributes:
+        post_id: ``JOB/NUMBER``, the same at every attempt.
+        event: as in ``JobEvent``.
+        at: when it happened, in milliseconds since the epoch.
+        payload: the pause or the outcome, JSON.
+        tries: attempts begun, this one included.
+    """
+
+    post_id: str
+    channel: str
+    event: str
+    at: int
+    agent: str
+    payload: str
+    tries: int
+
+    @property
+    def job_id(self) -> str:
+        """Of which job."""
+        return self.post_id.rpartition("/")[0]
 
 
 Renewal = Literal["renewed", "cancel", "lost"]
@@ -143,10 +197,39 @@ class CheckpointStore(JobStore, Protocol):
     def renew(self, leases: Sequence[tuple[str, int]], lease_ms: int) -> list[Renewal]:
         """Renew leases, given as (job id, epoch)."""
 
-    def published(self, job_id: str) -> None:
-        """The outcome has reached the result backend; the job's keys expire from now on."""
+    def published(self, job_id: str, channels: Sequence[str] = ()) -> None:
+        """The outcome has reached the result backend; the job's keys expire from now on.
 
-    def emit(self, job_id: str, epoch: int, records: Sequence[Mapping[str, Any]]) -> CommitAnswer:
+        Args:
+            channels: on which the outcome is announced, once.
+        """
+
+    def mail(self, job_id: str) -> list[Mail]:
+        """Messages of people that the model has not been shown, in their order."""
+
+    def pace(
+        self,
+        job_id: str,
+        pause_id: str,
+        kept: int,
+        labels: Sequence[str] | None = None,
+        channels: Sequence[str] = (),
+    ) -> bool:
+        """Keep one appointment of a pause: a reminder, or an escalation to other ``labels``.
+
+        Args:
+            kept: how many appointments have been kept before this one.
+
+        Returns whether this is what the pause was waiting for; if not, nothing was changed.
+        """
+
+    def fetch_post(self, limit: int, lease_ms: int) -> list[Post]:
+        """Take announcements whose time has come; for ``lease_ms`` nobody else gets them."""
+
+    def note_post(self, post_id: str, state: PostState, error: str = "", delay_ms: int = 0) -> None:
+        """Note what became of an attempt; a pending one is taken again after ``delay_ms``."""
+
+    def emit(self, job_id: str, epoch: int, records: Sequence[Mapping[str, Any]]) -> LiveAnswer:
         """Append to the job's live stream while holding the lease; changes nothing of the job.
 
         Sent twice it appends twice. Without records it only tells how the job stands.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -14,18 +14,21 @@ from api_client.contract import (
     AgentInfo,
     AnsweredPause,
     Event,
+    JobEvent,
     JobSpec,
     JobStatus,
     JobView,
     Outcome,
     Pause,
+    PauseKind,
     Signal,
 )
 from api_client.errors import JobNotFound
+from api_client.labels import may_answer
 from api_client.live import LIVE_LENGTH, LIVE_TTL_S, LiveRecord
 from api_client.records import check_offset, dumps, usage_of
 from api_client.redis_store import FIRST_HINT_GRACE_MS
-from api_client.refusals import cancelled_text, not_found, refusal
+from api_client.refusals import cancelled_outcome, not_found, refusal
 from api_client.runs import read_run
 from api_client.store import Cancelled, Created
 from worker.store.base import (
@@ -33,6 +36,7 @@ from worker.store.base import (
     Claimed,
     CommitAnswer,
     Hint,
+    LiveAnswer,
     NotClaimed,
     Progress,
     Renewal,
@@ -40,6 +44,7 @@ from worker.store.base import (
     Ticket,
     ToPublish,
 )
+from worker.store.memory_desk import DeskRecord, MemoryDesk, told_as
 from worker.store.outcomes import poison_outcome
 
 Entry = TypeVar("Entry", Event, LiveRecord)
@@ -75,6 +80,7 @@ class _Record:
     trace: list[Event] = field(default_factory=list)
     live: list[LiveRecord] = field(default_factory=list)
     live_until: int = 0
+    desk: DeskRecord = field(default_factory=DeskRecord)
 
     def enter(self, status: JobStatus, now: int) -> None:
         if status is not self.status:
@@ -95,7 +101,7 @@ def wall_clock_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-class MemoryStore:
+class MemoryStore(MemoryDesk):
     """``CheckpointStore`` in a dict, behind one lock.
 
     Args:
@@ -107,6 +113,7 @@ class MemoryStore:
         self._lock = threading.Condition(threading.RLock())
         self._jobs: dict[str, _Record] = {}
         self._agents: dict[str, AgentInfo] = {}
+        self._happened: list[JobEvent] = []
 
     def _find(self, job_id: str) -> _Record | None:
         job = self._jobs.get(job_id)
@@ -152,7 +159,6 @@ class MemoryStore:
 
     def _view(self, job: _Record) -> JobView:
         run = read_run(job.run) if job.run else {}
-        paused = job.status is JobStatus.PAUSED and job.pause is not None
         return JobView(
             spec=job.spec,
             status=job.status,
@@ -166,12 +172,12 @@ class MemoryStore:
             worker=job.owner,
             due=job.due_at,
             children=tuple(run.get("children", ())),
-            pause=job.pause.model_copy(update={"created": job.since})
-            if paused and job.pause
-            else None,
+            pause=self._standing(job),
             answered=job.answered,
             outcome=job.outcome,
             cancel_requested=job.cancel is not None,
+            pause_wanted=job.desk.halt,
+            unheard=len(job.desk.mail),
             published=job.published,
         )
 
@@ -219,7 +225,14 @@ class MemoryStore:
                     return found[:count]
                 self._lock.wait(left)
 
-    def signal(self, job_id: str, pause_id: str, signal: Signal, signal_id: str) -> None:
+    def signal(
+        self,
+        job_id: str,
+        pause_id: str,
+        signal: Signal,
+        signal_id: str,
+        labels: Collection[str] | None = None,
+    ) -> None:
         """See ``JobStore.signal``."""
         with self._lock:
             job = self._get(job_id)
@@ -232,16 +245,25 @@ class MemoryStore:
                 raise refusal(job_id, pause_id, signal.kind, "not_paused", job.status)
             if job.pause.id != pause_id:
                 raise refusal(job_id, pause_id, signal.kind, "wrong_pause", job.pause.id)
+            wanted = job.pause.labels if job.desk.labels is None else job.desk.labels
+            if not may_answer(wanted, labels):
+                raise refusal(job_id, pause_id, signal.kind, "not_allowed", ", ".join(wanted))
             if signal.kind not in job.pause.accepts:
                 accepts = ", ".join(job.pause.accepts)
                 raise refusal(job_id, pause_id, signal.kind, "refused", accepts)
             now = self._clock()
+            kind = job.pause.kind
+            job.desk.forget_pause()
+            if signal.kind == "cancel":
+                job.cancel = (signal.by, signal.note)
             job.signal, job.answered_id = signal.model_dump_json(), signal_id
             job.answered = AnsweredPause(pause_id=pause_id, by=signal.by, kind=signal.kind, at=now)
             job.enter(JobStatus.QUEUED, now)
             job.hints = job.tries = 0
             job.due = now + FIRST_HINT_GRACE_MS
             self._note(job, "signal", signal.model_dump(mode="json"))
+            told = {"pause": pause_id, "kind": kind, "signal": signal.kind, "by": signal.by}
+            self._tell(job, "resumed", told)
 
     def cancel(self, job_id: str, by: str = "", note: str = "") -> Cancelled:
         """See ``JobStore.cancel``."""
@@ -257,8 +279,10 @@ class MemoryStore:
             job.epoch += 1
             job.due, job.hints = now, 0
             job.free()
-            job.end(JobStatus.CANCELLED, _cancelled(job.cancel), now)
+            job.desk.forget_pause()
+            job.end(JobStatus.CANCELLED, cancelled_outcome(*job.cancel), now)
             self._note(job, "cancelled", {})
+            self._tell(job, "cancelled", {"by": by, "note": note})
             return Cancelled(JobStatus.CANCELLED, pending=False)
 
     def list_jobs(
@@ -313,6 +337,8 @@ class MemoryStore:
                 signal=None if job.signal is None else SIGNAL.validate_json(job.signal),
                 was=was,
                 waited_ms=waited_ms,
+                mail=tuple(job.desk.mail),
+                halt=job.desk.halt,
             )
 
     def _before_claim(self, job: _Record, nonce: str) -> tuple[JobStatus | None, int | None]:
@@ -337,8 +363,9 @@ class MemoryStore:
         job.owner, job.nonce, job.lease, job.hints = owner, nonce, now + lease_ms, 0
         job.due = job.lease
         if not job.status.ended and job.cancel is not None:
-            job.end(JobStatus.CANCELLED, _cancelled(job.cancel), now)
+            job.end(JobStatus.CANCELLED, cancelled_outcome(*job.cancel), now)
             self._note(job, "cancelled", {})
+            self._tell(job, "cancelled", {})
         elif not job.status.ended:
             self._start(job, owner, max_tries, now)
         return None
@@ -349,6 +376,7 @@ class MemoryStore:
             outcome = poison_outcome(max_tries)
             job.end(JobStatus.FAILED, outcome, now)
             self._note(job, "failed", outcome.model_dump(mode="json"))
+            self._tell(job, "failed", {"reason": outcome.reason})
             return
         was, job.due_at = job.status, None
         job.awaits = job.woken = False
@@ -369,14 +397,14 @@ class MemoryStore:
             job = self._find(ticket.job_id)
             if job is None or job.epoch != ticket.epoch or job.status is not JobStatus.RUNNING:
                 return "fenced"
-            answer: CommitAnswer = "committed" if job.cancel is None else "cancel"
             if job.seq == ticket.seq:
-                return answer
+                return _wanted(job)
             if not self._holds(job, ticket):
                 return "fenced"
             self._append(job, ticket, progress)
+            job.desk.hear(progress.heard)
             self._note(job, progress.kind, progress.data)
-            return answer
+            return _wanted(job)
 
     def _append(self, job: _Record, ticket: Ticket, progress: Progress) -> None:
         job.messages.extend(dumps(message) for message in progress.messages)
@@ -407,7 +435,7 @@ class MemoryStore:
         if job.cancel is not None:
             status, payload, kind, data = (
                 JobStatus.CANCELLED,
-                _cancelled(job.cancel),
+                cancelled_outcome(*job.cancel),
                 "cancelled",
                 {},
             )
@@ -422,13 +450,27 @@ class MemoryStore:
         else:
             job.enter(status, now)
         if isinstance(payload, Pause):
-            job.pause, job.due = payload, None
+            job.pause = payload
+            job.desk.forget_pause()
+            self._keep_time(job)
+            if payload.kind is PauseKind.OPERATOR:
+                job.desk.halt = None
         elif status is JobStatus.WAITING:
             job.awaits = kind == "awaiting"
             if job.awaits and job.woken:
                 job.due = now
             job.due_at = job.due
         self._note(job, kind, data)
+        self._tell_transition(job, settlement.channels)
+
+    def _tell_transition(self, job: _Record, channels: Sequence[str]) -> None:
+        if job.status is JobStatus.PAUSED:
+            self._pause_event(job, "paused")
+            self._announce(job, channels, "paused")
+        elif job.status.ended:
+            assert job.outcome is not None
+            reason = job.outcome.reason
+            self._tell(job, told_as(job.status), {"reason": reason} if _failed(job) else {})
 
     def renew(self, leases: Sequence[tuple[str, int]], lease_ms: int) -> list[Renewal]:
         """See ``CheckpointStore.renew``."""
@@ -444,7 +486,7 @@ class MemoryStore:
             job.due = job.lease
         return "renewed" if job.cancel is None else "cancel"
 
-    def published(self, job_id: str) -> None:
+    def published(self, job_id: str, channels: Sequence[str] = ()) -> None:
         """See ``CheckpointStore.published``."""
         with self._lock:
             job = self._find(job_id)
@@ -452,8 +494,9 @@ class MemoryStore:
                 job.published, job.due = True, None
                 job.free()
                 job.expires = self._clock() + job.spec.retention_s * 1000
+                self._announce(job, channels, told_as(job.status))
 
-    def emit(self, job_id: str, epoch: int, records: Sequence[Mapping[str, Any]]) -> CommitAnswer:
+    def emit(self, job_id: str, epoch: int, records: Sequence[Mapping[str, Any]]) -> LiveAnswer:
         """See ``CheckpointStore.emit``."""
         with self._lock:
             job, now = self._find(job_id), self._clock()
@@ -525,8 +568,17 @@ class MemoryStore:
                 self._agents[agent.name] = agent.model_copy(update={"seen": now})
 
 
-def _cancelled(request: tuple[str, str]) -> Outcome:
-    return Outcome(ok=False, reason="cancelled", text=cancelled_text(*request))
+def _failed(job: _Record) -> bool:
+    return job.status is JobStatus.FAILED
+
+
+def _wanted(job: _Record) -> CommitAnswer:
+    """What callers want of a job that has just been committed."""
+    if job.cancel is not None:
+        return "cancel"
+    if job.desk.halt is not None:
+        return "halt"
+    return "mail" if job.desk.mail else "committed"
 
 
 def _next_id(last: str, now: int) -> str:

@@ -15,12 +15,14 @@ from api_client.contract import (
     AgentInfo,
     JobSpec,
     JobStatus,
+    Mail,
     Outcome,
     Pause,
+    Wish,
 )
 from api_client.keys import AGENTS
 from api_client.live import LIVE_LENGTH, LIVE_TTL_S
-from api_client.records import check_version, children_of, dumps, pairs
+from api_client.records import check_version, children_of, dumps, pairs, read_mail
 from api_client.redis_store import RedisJobStore
 from api_client.runs import number, numbered, write_event
 from api_client.scripts import Argument, Scripts
@@ -29,7 +31,10 @@ from worker.store.base import (
     Claimed,
     CommitAnswer,
     Hint,
+    LiveAnswer,
     NotClaimed,
+    Post,
+    PostState,
     Progress,
     Renewal,
     Settlement,
@@ -39,8 +44,22 @@ from worker.store.base import (
 from worker.store.outcomes import poison_outcome
 
 _SCRIPTS = Scripts("worker.store")
-_COMMIT_ANSWERS: dict[int, CommitAnswer] = {0: "fenced", 1: "committed", 2: "cancel"}
+_COMMIT_ANSWERS: dict[int, CommitAnswer] = {
+    0: "fenced",
+    1: "committed",
+    2: "cancel",
+    3: "halt",
+    4: "mail",
+}
+_LIVE_ANSWERS: dict[int, LiveAnswer] = {0: "fenced", 1: "committed", 2: "cancel"}
 _RENEWALS: dict[int, Renewal] = {0: "lost", 1: "renewed", 2: "cancel"}
+
+
+POST_KEPT_S = 3 * 24 * 3600
+"""For how long announcements outlive a job that is forgotten sooner."""
+
+POSTED_KEPT = 1000
+"""How many announcements the log of those that are over keeps, in each partition."""
 
 
 class RedisCheckpointStore(RedisJobStore):
@@ -55,7 +74,7 @@ class RedisCheckpointStore(RedisJobStore):
             return NotClaimed("missing")
         poison = poison_outcome(max_tries).model_dump_json()
         args: list[Argument] = [job_id, owner, nonce, lease_ms, max_tries, poison]
-        reply = self._call("claim", self._keys(job_id).of_transition(job_id), args)
+        reply = self._call("claim", self._keys(job_id).of_telling(job_id), args)
         kind = reply[0].decode()
         if kind not in ("run", "publish"):
             return NotClaimed(kind, reply[1].decode() if len(reply) > 1 else "")
@@ -83,6 +102,7 @@ class RedisCheckpointStore(RedisJobStore):
             number(ticket.seq, progress.run),
             *write_event(progress.kind, progress.data, dumps),
             int(progress.consumes_signal),
+            "" if progress.heard is None else progress.heard,
             *map(dumps, progress.messages),
         ]
         keys = self._keys(ticket.job_id).of_job(ticket.job_id)
@@ -99,13 +119,14 @@ class RedisCheckpointStore(RedisJobStore):
             ticket.seq,
             number(ticket.seq, progress.run),
             settlement.status,
-            "" if payload is None else payload.model_dump_json(),
+            _stored(payload),
             settlement.delay_ms,
             *write_event(progress.kind, progress.data, dumps),
             int(progress.consumes_signal),
+            ",".join(settlement.channels),
             *map(dumps, progress.messages),
         ]
-        keys = self._keys(ticket.job_id).of_transition(ticket.job_id)
+        keys = self._keys(ticket.job_id).of_telling(ticket.job_id)
         status = self._call("settle", keys, args)[0].decode()
         return None if status == "fenced" else JobStatus(status)
 
@@ -121,15 +142,59 @@ class RedisCheckpointStore(RedisJobStore):
                 answers.update({mine[i]: _RENEWALS[code] for i, code in enumerate(reply)})
         return [answers[lease] for lease in leases]
 
-    def published(self, job_id: str) -> None:
+    def published(self, job_id: str, channels: Sequence[str] = ()) -> None:
         """See ``CheckpointStore.published``."""
-        self._call("published", self._keys(job_id).of_ending(job_id), [job_id])
+        args: list[Argument] = [job_id, ",".join(channels), POST_KEPT_S]
+        self._call("published", self._keys(job_id).of_telling(job_id), args)
 
-    def emit(self, job_id: str, epoch: int, records: Sequence[Mapping[str, Any]]) -> CommitAnswer:
+    def mail(self, job_id: str) -> list[Mail]:
+        """See ``CheckpointStore.mail``."""
+        key = self._keys(job_id).job(job_id)
+        with translated(self._where):
+            raw = self._redis.hgetall(key)
+        return read_mail({name.decode(): value.decode() for name, value in raw.items()})
+
+    def pace(
+        self,
+        job_id: str,
+        pause_id: str,
+        kept: int,
+        labels: Sequence[str] | None = None,
+        channels: Sequence[str] = (),
+    ) -> bool:
+        """See ``CheckpointStore.pace``."""
+        args: list[Argument] = [
+            job_id,
+            pause_id,
+            kept,
+            "reminder" if labels is None else "escalated",
+            "" if labels is None else dumps(list(labels)),
+            ",".join(channels),
+        ]
+        return bool(self._call("pace", self._keys(job_id).of_telling(job_id), args))
+
+    def fetch_post(self, limit: int, lease_ms: int) -> list[Post]:
+        """See ``CheckpointStore.fetch_post``."""
+        found: list[Post] = []
+        for keys in self._partitions:
+            reply = self._call("fetch_post", [keys.outbox, keys.post_prefix], [limit, lease_ms])
+            for post_id, text, tries in zip(reply[::3], reply[1::3], reply[2::3], strict=True):
+                found.append(Post(post_id.decode(), tries=int(tries), **json.loads(text)))
+        return found
+
+    def note_post(self, post_id: str, state: PostState, error: str = "", delay_ms: int = 0) -> None:
+        """See ``CheckpointStore.note_post``."""
+        job_id, _, number = post_id.rpartition("/")
+        keys = self._keys(job_id)
+        names = [keys.outbox, keys.post_prefix + job_id, keys.posted]
+        args: list[Argument] = [post_id, number, state, error, delay_ms, POSTED_KEPT]
+        self._call("note_post", names, args)
+
+    def emit(self, job_id: str, epoch: int, records: Sequence[Mapping[str, Any]]) -> LiveAnswer:
         """See ``CheckpointStore.emit``."""
         keys = self._keys(job_id)
         args: list[Argument] = [epoch, LIVE_LENGTH, LIVE_TTL_S, *map(dumps, records)]
-        return _COMMIT_ANSWERS[self._call("emit", [keys.job(job_id), keys.live(job_id)], args)]
+        return _LIVE_ANSWERS[self._call("emit", [keys.job(job_id), keys.live(job_id)], args)]
 
     def wake(self, job_id: str) -> JobSpec | None:
         """See ``CheckpointStore.wake``."""
@@ -188,4 +253,12 @@ def _claimed(record: dict[str, str], messages: list[dict[str, Any]]) -> Claimed:
         run=run,
         pause=None if signal is None or pause is None else Pause.model_validate_json(pause),
         signal=None if signal is None else SIGNAL.validate_json(signal),
+        mail=tuple(read_mail(record)),
+        halt=Wish.model_validate_json(record["halt"]) if "halt" in record else None,
     )
+
+
+def _stored(payload: Pause | Outcome | None) -> str:
+    if isinstance(payload, Pause):
+        return payload.stored()
+    return "" if payload is None else payload.model_dump_json()

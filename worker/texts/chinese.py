@@ -105,6 +105,9 @@ class ChineseTexts(Texts):
         reason = f"理由：{note}。" if note else ""
         return f"错误：这次调用被人拒绝了，没有执行。{reason}请换一种办法。"
 
+    def ran_with_changes(self, arguments: str, result: str) -> str:
+        return f"人工已把参数改为 {arguments}。结果：\n{result}"
+
     def human_answer(self, text: str) -> str:
         return f"人工回复：{text}"
 

@@ -145,6 +145,10 @@ class Texts:
         reason = f" Reason: {note}" if note else ""
         return f"Error: a person refused this call; it was not run.{reason} Go another way."
 
+    def ran_with_changes(self, arguments: str, result: str) -> str:
+        """A person changed a call's arguments, given as JSON, before it was run."""
+        return f"A person changed the arguments to {arguments}. Result:\n{result}"
+
     def human_answer(self, text: str) -> str:
         """A person's answer to ``hand_to_human`` or to a tool's question."""
         return f"Answer of a person: {text}"

@@ -117,6 +117,9 @@ class GermanTexts(Texts):
             "Wähle einen anderen Weg."
         )
 
+    def ran_with_changes(self, arguments: str, result: str) -> str:
+        return f"Ein Mensch hat die Argumente geändert: {arguments}. Ergebnis:\n{result}"
+
     def human_answer(self, text: str) -> str:
         return f"Antwort eines Menschen: {text}"
 

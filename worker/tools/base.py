@@ -12,6 +12,7 @@ from typing import Any, Literal, TypedDict, get_args
 
 from worker.context import ActionContext, CallInfo
 from worker.errors import ToolRegistrationError
+from worker.pauses import PausePolicy
 from worker.redact import Redactor
 from worker.texts import ENGLISH, Texts
 from worker.tools.arguments import Arguments, OutputReader, Reader
@@ -44,6 +45,8 @@ class ToolOptions(TypedDict, total=False):
         max_observation: characters that the model reads of a result; None for the agent's limit.
         cut: which part of a longer result is kept.
         approval: whether a person must approve a call; a function is asked with the arguments.
+        labels: who may approve a call, besides those with a label of the agent or the job.
+        pause_policy: deadline and reminders of the approval, and of a question the tool asks.
         isolate: run each call in a process of its own, which is killed at the timeout.
         tags: for the application's own choices.
         parameters: JSON schema to use instead of the one made from the signature.
@@ -57,6 +60,8 @@ class ToolOptions(TypedDict, total=False):
     max_observation: int | None
     cut: Cut
     approval: Approval
+    labels: Collection[str]
+    pause_policy: PausePolicy | None
     isolate: bool
     tags: Collection[str]
     parameters: Mapping[str, Any]
@@ -88,6 +93,8 @@ class Tool:
     max_observation: int | None = None
     cut: Cut = "head"
     approval: Approval = False
+    labels: tuple[str, ...] = ()
+    pause_policy: PausePolicy | None = None
     tags: tuple[str, ...] = ()
     context_type: type[ActionContext] | None = None
     context_name: str | None = field(default=None, repr=False)
@@ -186,6 +193,11 @@ class Tool:
         limit = self.max_observation or max_observation
         return invoke(self, arguments, context, call, Surroundings(texts, redactor, limit))
 
+    @property
+    def answer_is_wrapped(self) -> bool:
+        """Whether a ``"terminate"`` tool takes the answer as its only parameter, ``result``."""
+        return isinstance(self.reader, OutputReader) and self.reader.wrapped
+
     def answer(self, arguments: Arguments) -> Any:
         """The JSON value that a ``"terminate"`` tool was called with."""
         if not isinstance(self.reader, OutputReader):
@@ -212,4 +224,5 @@ def _checks(tool: Tool) -> list[tuple[bool, str]]:
             "approval must be a bool or a function",
         ),
         (all(isinstance(tag, str) for tag in tool.tags), "tags must be texts"),
+        (all(isinstance(label, str) for label in tool.labels), "labels must be texts"),
     ]

@@ -105,7 +105,9 @@ def build_tool(function: Callable[..., Any], **options: Unpack[ToolOptions]) -> 
         max_observation=merged.get("max_observation"),
         cut=merged.get("cut", "head"),
         approval=merged.get("approval", False),
-        tags=_tags(merged.get("tags", ()), name),
+        labels=_texts("labels", merged.get("labels", ()), name),
+        pause_policy=merged.get("pause_policy"),
+        tags=_texts("tags", merged.get("tags", ()), name),
         context_type=kind,
         context_name=context.name if context else None,
         context_optional=bool(context and context.optional),
@@ -154,10 +156,12 @@ def _refuse_generators(function: Callable[..., Any], name: str) -> None:
         raise ToolRegistrationError(f"tool {name!r}: it yields its results; return a list of them")
 
 
-def _tags(tags: Collection[str], name: str) -> tuple[str, ...]:
-    if isinstance(tags, str):
-        raise ToolRegistrationError(f"tool {name!r}: write tags=({tags!r},), a collection of texts")
-    return tuple(tags)
+def _texts(option: str, texts: Collection[str], name: str) -> tuple[str, ...]:
+    if isinstance(texts, str):
+        raise ToolRegistrationError(
+            f"tool {name!r}: write {option}=({texts!r},), a collection of texts"
+        )
+    return tuple(texts)
 
 
 def _is_async(function: Callable[..., Any]) -> bool:

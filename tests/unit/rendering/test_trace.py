@@ -81,7 +81,7 @@ def test_an_approval_shows_the_action_and_the_changed_arguments() -> None:
     assert "answer with   stepkeeper approve job-1\n" in waiting
     done = printed(record(script, answers=lambda _: Approve(arguments={"euro": 5}, by="bo")))
     assert 'signal        approve by bo: {"euro": 5}' in done
-    assert "  observation 5 € paid" in done
+    assert "5 € paid" in done
 
 
 def test_a_spent_budget_and_its_extension() -> None:

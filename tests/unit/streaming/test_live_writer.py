@@ -12,7 +12,7 @@ import pytest
 from api_client.errors import StoreUnavailable
 from worker.live import BATCH_PIECES, LiveWriter, joined
 from worker.models.base import ALIVE, Delta, StreamStopped
-from worker.store.base import CommitAnswer
+from worker.store.base import LiveAnswer
 
 
 class Stream:
@@ -20,11 +20,11 @@ class Stream:
 
     def __init__(self) -> None:
         self.batches: list[list[dict[str, Any]]] = []
-        self.answer: CommitAnswer = "committed"
+        self.answer: LiveAnswer = "committed"
         self.error: Exception | None = None
         self._changed = threading.Condition()
 
-    def emit(self, records: Sequence[dict[str, Any]]) -> CommitAnswer:
+    def emit(self, records: Sequence[dict[str, Any]]) -> LiveAnswer:
         with self._changed:
             self.batches.append(list(records))
             self._changed.notify_all()
@@ -77,7 +77,7 @@ def test_a_piece_waits_for_few_others_and_not_for_the_end(stream: Stream) -> Non
 def test_a_slow_store_holds_up_no_reply(stream: Stream) -> None:
     gate = threading.Event()
 
-    def slow(records: Sequence[dict[str, Any]]) -> CommitAnswer:
+    def slow(records: Sequence[dict[str, Any]]) -> LiveAnswer:
         assert gate.wait(10)
         return stream.emit(records)
 
@@ -106,7 +106,7 @@ def test_a_store_that_fails_costs_the_view_and_nothing_else(
 @pytest.mark.parametrize("why", ["cancel", "fenced"])
 @pytest.mark.parametrize("piece", [Delta("text", "b"), ALIVE])
 def test_the_next_piece_or_sign_of_life_stops_a_reply_that_nobody_wants(
-    stream: Stream, why: CommitAnswer, piece: Delta
+    stream: Stream, why: LiveAnswer, piece: Delta
 ) -> None:
     stream.answer = why
 

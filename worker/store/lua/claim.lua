@@ -1,6 +1,6 @@
 -- Take the right to advance a job, or to publish its outcome.
 --
--- KEYS  1 record  2 transcript  3 trace  4 due index  5 prefix of the status indexes
+-- KEYS  see shared/desk.lua
 -- ARGV  1 job id  2 owner ("node/boot/pid")  3 nonce of this attempt  4 lease (ms)
 --       5 starts without progress after which the job is poison  6 its outcome then (JSON)
 -- Returns {"missing"} | {"ended"} | {"paused"} | {"not_due", due} | {"busy", owner}
@@ -8,8 +8,9 @@
 --       | {"publish", record (flat list), {}}
 -- A job that a caller has cancelled ends here; it must not run on until its next commit.
 -- A claim whose reply was lost may be sent again with its nonce: it finds itself the owner.
+--@include desk
 local job = redis.call('HMGET', KEYS[1], 'status', 'lease', 'nonce', 'owner', 'published',
-  'due_at', 'cancel', 'since')
+  'due_at', 'cancel', 'since', 'agent')
 local status = job[1]
 if not status then
   return {'missing'}
@@ -31,11 +32,12 @@ local function enter(new)
   redis.call('ZADD', KEYS[5] .. new, now, ARGV[1])
 end
 
-local function finish(new, outcome, data)
+local function finish(new, outcome, data, told)
   enter(new)
   redis.call('HSET', KEYS[1], 'outcome', outcome)
   redis.call('HDEL', KEYS[1], 'pause', 'signal', 'due_at')
   redis.call('XADD', KEYS[3], '*', new, data)
+  tell(new, job[9], told)
   ended = true
 end
 
@@ -43,7 +45,7 @@ local function start()
   local tries = redis.call('HINCRBY', KEYS[1], 'tries', 1)
   if tries > tonumber(ARGV[5]) then
     redis.call('ZADD', KEYS[5] .. 'poison', now, ARGV[1])
-    return finish('failed', ARGV[6], ARGV[6])
+    return finish('failed', ARGV[6], ARGV[6], {reason = 'poison'})
   end
   if status ~= 'running' then
     enter('running')
@@ -65,7 +67,7 @@ if not mine then
     'hints', 0)
   redis.call('ZADD', KEYS[4], now + ARGV[4], ARGV[1])
   if not ended and job[7] then
-    finish('cancelled', job[7], '{}')
+    finish('cancelled', job[7], '{}', {})
   elseif not ended then
     start()
   end

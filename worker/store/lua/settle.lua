@@ -1,15 +1,17 @@
 -- Give the lease back: pause, back off, hand over, or end the job, with its last messages.
 --
--- KEYS  1 record  2 transcript  3 trace  4 due index  5 prefix of the status indexes
+-- KEYS  see shared/desk.lua
 -- ARGV  1 job id  2 epoch  3 number of this commit  4 that number, a blank, the run state
 --       5 new status (paused, waiting, queued, succeeded, failed)
 --       6 pause or outcome (JSON), or ""  7 delay (ms) until a sweep looks at the job; the
 --       owner of a job that ended may publish it alone for that long
 --       8 event kind  9 event data (JSON)  10 "1" if the waiting signal is consumed
---       11… new messages (JSON each)
+--       11 channels on which a pause is announced, comma separated, or ""
+--       12… new messages (JSON each)
 -- Returns {"fenced"} or {status the job now has}: "cancelled" if a cancel was wanted, which
 -- wins over every other end. The same commit sent again is recognised by its number.
-local job = redis.call('HMGET', KEYS[1], 'epoch', 'run', 'status', 'cancel')
+--@include desk
+local job = redis.call('HMGET', KEYS[1], 'epoch', 'run', 'status', 'cancel', 'agent', 'tenant')
 if job[1] ~= ARGV[2] then
   return {'fenced'}
 end
@@ -26,7 +28,7 @@ local status, payload, kind, data = ARGV[5], ARGV[6], ARGV[8], ARGV[9]
 if job[4] then
   status, payload, kind, data = 'cancelled', job[4], 'cancelled', '{}'
 end
-for i = 11, #ARGV do
+for i = 12, #ARGV do
   redis.call('RPUSH', KEYS[2], ARGV[i])
 end
 redis.call('HSET', KEYS[1], 'run', ARGV[4], 'status', status, 'since', now,
@@ -37,6 +39,7 @@ end
 redis.call('ZREM', KEYS[5] .. 'running', ARGV[1])
 local due = now + ARGV[7]
 local ended = status == 'succeeded' or status == 'failed' or status == 'cancelled'
+local reason = status == 'failed' and cjson.decode(payload).reason or nil
 if ended then
   -- the runner publishes next: nobody else may, until it has had the time to
   redis.call('HSET', KEYS[1], 'lease', due, 'outcome', payload)
@@ -44,8 +47,15 @@ if ended then
 else
   redis.call('HDEL', KEYS[1], 'owner', 'nonce', 'lease')
 end
-if status == 'paused' then
+local pause = status == 'paused' and cjson.decode(payload)
+local timetable = pause and pause.timetable or {}
+if pause then
   redis.call('HSET', KEYS[1], 'pause', payload)
+  if pause.kind == 'operator' then
+    redis.call('HDEL', KEYS[1], 'halt')
+  end
+  local left = deadline_in(timetable, 1)
+  enter_inbox(job[5], job[6], pause.kind, pause.labels or {}, now, left and now + left)
 elseif status == 'waiting' then
   if kind == 'awaiting' then
     redis.call('HSET', KEYS[1], 'awaits', 1)
@@ -54,10 +64,19 @@ elseif status == 'waiting' then
   redis.call('HSET', KEYS[1], 'due_at', due)
 end
 redis.call('ZADD', KEYS[5] .. status, now, ARGV[1])
-if status == 'paused' then
+if timetable[1] then
+  redis.call('HSET', KEYS[1], 'kept', 0)
+  redis.call('ZADD', KEYS[4], now + math.floor(timetable[1].after_s * 1000), ARGV[1])
+elseif pause then
   redis.call('ZREM', KEYS[4], ARGV[1])
 else
   redis.call('ZADD', KEYS[4], due, ARGV[1])
 end
 redis.call('XADD', KEYS[3], '*', kind, data)
+if pause then
+  tell('paused', job[5], {pause = pause.id, kind = pause.kind, labels = pause.labels})
+  announce(ARGV[11], 'paused', now, job[5], payload)
+elseif ended then
+  tell(status == 'succeeded' and 'finished' or status, job[5], {reason = reason})
+end
 return {status}

@@ -4,17 +4,18 @@
 -- KEYS  1 due index  2 prefix of the records ("…job:")  3 prefix of the status indexes
 -- ARGV  1 most jobs to look at  2 time (ms) to give a hint before the next one; doubles with each
 --       3 the longest such time (ms)
--- Returns {id, status, spec, …} for each job to hint. Records are reached through their prefix:
+-- Returns {id, status, spec, …} for each job to hint. A paused one stands in the due index if its
+-- timetable asks for something: it is returned as well, for its time has come. Records are reached through their prefix:
 -- the index names them, and they lie in the same slot.
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local found = {}
 for _, id in ipairs(redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now, 'LIMIT', 0, ARGV[1])) do
   local key = KEYS[2] .. id
-  local job = redis.call('HMGET', key, 'status', 'lease', 'spec')
+  local job = redis.call('HMGET', key, 'status', 'lease', 'spec', 'kept')
   local status = job[1]
   local lease = tonumber(job[2] or 0)
-  if not status or status == 'paused' then
+  if not status or status == 'paused' and not job[4] then
     redis.call('ZREM', KEYS[1], id)
   elseif lease > now then
     redis.call('ZADD', KEYS[1], lease, id)

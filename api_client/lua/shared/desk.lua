@@ -1,0 +1,64 @@
+-- What scripts share that move a job in or out of the inbox, or tell others of it.
+--
+-- KEYS  1 record … 5 prefix of the status indexes  6 live stream  7 events  8 the job's
+--       announcements  9 outbox
+-- ARGV  1 job id
+
+-- A job without a deadline comes behind all that have one, the longest waiting first.
+local NO_DEADLINE = 4e15
+
+-- Let followers of all jobs know.
+local function tell(event, agent, data)
+  redis.call('XADD', KEYS[7], 'MAXLEN', '~', 10000, '*',
+    'j', ARGV[1], 'e', event, 'a', agent or '', 'd', cjson.encode(data))
+  redis.call('EXPIRE', KEYS[7], 604800)
+end
+
+-- Put one announcement for each channel ("webhook,task") into the outbox. The payload is JSON.
+local function announce(channels, event, now, agent, payload)
+  for channel in string.gmatch(channels, '[^,]+') do
+    local number = redis.call('HINCRBY', KEYS[8], 'n', 1)
+    redis.call('HSET', KEYS[8], number, cjson.encode({
+      channel = channel, event = event, at = now, agent = agent, payload = payload
+    }))
+    redis.call('ZADD', KEYS[9], now, ARGV[1] .. '/' .. number)
+  end
+end
+
+-- The milliseconds until the next escalation or decision, if there is one.
+local function deadline_in(timetable, from)
+  for i = from, #timetable do
+    if timetable[i]['do'] ~= 'remind' then
+      return math.floor(timetable[i].after_s * 1000)
+    end
+  end
+end
+
+local function enter_inbox(agent, tenant, kind, labels, since, deadline)
+  local facets = {'agent:' .. agent, 'kind:' .. kind}
+  if tenant then
+    facets[#facets + 1] = 'tenant:' .. tenant
+  end
+  for _, label in ipairs(labels) do
+    facets[#facets + 1] = 'label:' .. label
+  end
+  if #labels == 0 then
+    facets[#facets + 1] = 'label:'
+  end
+  for _, facet in ipairs(facets) do
+    redis.call('ZADD', KEYS[5] .. 'paused:' .. facet, since, ARGV[1])
+  end
+  redis.call('ZADD', KEYS[5] .. 'paused:deadline', deadline or NO_DEADLINE + since, ARGV[1])
+  redis.call('HSET', KEYS[1], 'facets', cjson.encode(facets))
+end
+
+local function leave_inbox()
+  local facets = redis.call('HGET', KEYS[1], 'facets')
+  if facets then
+    for _, facet in ipairs(cjson.decode(facets)) do
+      redis.call('ZREM', KEYS[5] .. 'paused:' .. facet, ARGV[1])
+    end
+    redis.call('ZREM', KEYS[5] .. 'paused:deadline', ARGV[1])
+  end
+  redis.call('HDEL', KEYS[1], 'facets', 'kept', 'asked', 'labels')
+end

@@ -1,0 +1,194 @@
+"""The human desk's part of the store on Redis: messages, wishes, inbox, events, deliveries."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from api_client.connection import Client, translated
+from api_client.contract import Delivery, JobEvent, JobStatus, JobView, Mail, Wish
+from api_client.errors import InvalidInput, shorten
+from api_client.inbox import InboxFilter, InboxPage, Order, check_page, read_cursor
+from api_client.keys import Keys
+from api_client.records import EVENT_ID_PATTERN, read_view
+from api_client.redis_inbox import InboxWalk
+from api_client.refusals import not_told
+from api_client.scripts import Argument, Scripts
+
+_SCRIPTS = Scripts("api_client")
+
+MAX_UNHEARD = 100
+"""Messages of people that may wait in one job."""
+
+
+class RedisDesk:
+    """Mixed into ``RedisJobStore``, which has the connection."""
+
+    _redis: Client
+    _where: str
+    _partitions: tuple[Keys, ...]
+
+    def _keys(self, job_id: str) -> Keys:
+        raise NotImplementedError
+
+    def _run(
+        self,
+        name: str,
+        keys: Sequence[str],
+        args: Sequence[Argument],
+        scripts: Scripts = _SCRIPTS,
+    ) -> Any:
+        raise NotImplementedError
+
+    def _read_many(self, names: Sequence[str]) -> list[dict[str, str]]:
+        raise NotImplementedError
+
+    def message(self, job_id: str, mail: Mail, message_id: str) -> None:
+        """See ``JobStore.message``."""
+        text = mail.model_dump_json(exclude_defaults=True, exclude={"number"})
+        args: list[Argument] = [message_id, text, MAX_UNHEARD]
+        self._tell(job_id, "message", args)
+
+    def halt(self, job_id: str, wish: Wish) -> None:
+        """See ``JobStore.halt``."""
+        self._tell(job_id, "halt", [wish.model_dump_json()])
+
+    def _tell(self, job_id: str, script: str, args: Sequence[Argument]) -> None:
+        reply = self._run(script, self._keys(job_id).of_job(job_id), args)
+        answer = [item.decode() for item in reply]
+        if answer[0] != "ok":
+            raise not_told(job_id, *answer)
+
+    # --- the inbox -------------------------------------------------------------------------
+
+    def inbox(
+        self,
+        chosen: InboxFilter,
+        *,
+        order: Order = "oldest",
+        limit: int = 100,
+        cursor: str = "",
+    ) -> InboxPage:
+        """See ``JobStore.inbox``."""
+        check_page(order, limit)
+        after = read_cursor(cursor, order)
+        with translated(self._where):
+            walk = InboxWalk(self._redis, self._partitions, chosen, order, self._now_ms())
+            entries, more = walk.page(limit, after)
+            records = self._read_many([keys.job(place.job_id) for place, keys in entries])
+            total = walk.total()
+        return InboxPage(_still_paused(records), more.cursor(order) if more else "", total)
+
+    def _now_ms(self) -> int:
+        seconds, micros = self._redis.time()
+        return int(seconds * 1000 + micros // 1000)
+
+    # --- events of all jobs ------------------------------------------------------------------
+
+    def job_events(
+        self, after: str = "", count: int = 1000, block_s: float = 0.0
+    ) -> list[JobEvent]:
+        """See ``JobStore.job_events``. ``block_s`` is cut to two seconds a call: ask again."""
+        places = self._places(after)
+        streams = {keys.events: place for keys, place in zip(self._partitions, places, strict=True)}
+        block_ms = int(min(block_s, 2.0) * 1000) or None
+        with translated(self._where):
+            reply = self._redis.xread(streams, count=count, block=block_ms) or []
+        numbers = {keys.events: n for n, keys in enumerate(self._partitions)}
+        found = [
+            (entry_id.decode(), numbers[name.decode()], fields)
+            for name, entries in reply
+            for entry_id, fields in entries
+        ]
+        found.sort(key=lambda item: tuple(map(int, item[0].split("-"))))
+        return [_event(places, *item) for item in found[:count]]
+
+    def _places(self, after: str) -> list[str]:
+        """Where to go on in the stream of each partition.
+
+        Raises:
+            InvalidInput: it is no cursor of this store.
+        """
+        width = len(self._partitions)
+        if after == "$":
+            return self._ends()
+        places = after.split(",") if after else ["0"] * width
+        if len(places) != width or not all(map(EVENT_ID_PATTERN.fullmatch, places)):
+            raise InvalidInput(f"event cursor {shorten(after)}: give one as it was read")
+        return places
+
+    def _ends(self) -> list[str]:
+        with translated(self._where):
+            last = [self._redis.xrevrange(keys.events, count=1) for keys in self._partitions]
+        return [entries[0][0].decode() if entries else "0" for entries in last]
+
+    # --- announcements -----------------------------------------------------------------------
+
+    def deliveries(self, job_id: str = "", limit: int = 100) -> list[Delivery]:
+        """See ``JobStore.deliveries``."""
+        with translated(self._where):
+            if job_id:
+                keys = self._keys(job_id)
+                found = self._of_post(keys, job_id, self._redis.hgetall(keys.post_prefix + job_id))
+            else:
+                found = [d for keys in self._partitions for d in self._latest(keys, limit)]
+        found.sort(key=lambda delivery: (delivery.at, delivery.id), reverse=True)
+        return found[: max(0, limit)]
+
+    def _latest(self, keys: Keys, limit: int) -> list[Delivery]:
+        """Announcements of one partition: those that are under way, then those that are over."""
+        ids = [
+            *self._redis.zrange(keys.outbox, 0, limit - 1, desc=True),
+            *self._redis.zrange(keys.posted, 0, limit - 1, desc=True),
+        ]
+        wanted = {item.decode() for item in ids}
+        jobs = sorted({item.rpartition("/")[0] for item in wanted})
+        pipeline = self._redis.pipeline(transaction=False)
+        for job_id in jobs:
+            pipeline.hgetall(keys.post_prefix + job_id)
+        found: list[Delivery] = []
+        for job_id, raw in zip(jobs, pipeline.execute(), strict=True):
+            found += [d for d in self._of_post(keys, job_id, raw) if d.id in wanted]
+        return found
+
+    def _of_post(self, keys: Keys, job_id: str, raw: dict[bytes, bytes]) -> list[Delivery]:
+        fields = {name.decode(): value.decode() for name, value in raw.items()}
+        ids = [f"{job_id}/{number}" for number in fields if number.isdigit()]
+        due = self._redis.zmscore(keys.outbox, ids) if ids else []
+        return [read_delivery(i, fields, d) for i, d in zip(ids, due, strict=True)]
+
+
+def _still_paused(records: Sequence[dict[str, str]]) -> tuple[JobView, ...]:
+    views = [read_view(record) for record in records if record]
+    return tuple(view for view in views if view.status is JobStatus.PAUSED)
+
+
+def _event(places: list[str], entry_id: str, number: int, fields: dict[bytes, bytes]) -> JobEvent:
+    """One event; moves the place in its partition on, so that the cursor is right behind it."""
+    places[number] = entry_id
+    return JobEvent(
+        cursor=",".join(places),
+        job_id=fields[b"j"].decode(),
+        event=fields[b"e"].decode(),
+        at=int(entry_id.partition("-")[0]),
+        agent=fields[b"a"].decode(),
+        data=json.loads(fields[b"d"]),
+    )
+
+
+def read_delivery(delivery_id: str, fields: dict[str, str], due: float | None = None) -> Delivery:
+    """One announcement out of the hash of its job."""
+    job_id, _, number = delivery_id.rpartition("/")
+    told = json.loads(fields[number])
+    return Delivery(
+        id=delivery_id,
+        job_id=job_id,
+        channel=told["channel"],
+        event=told["event"],
+        at=int(told["at"]),
+        state=fields.get(f"{number}:state", "pending"),
+        tries=int(fields.get(f"{number}:tries", 0)),
+        error=fields.get(f"{number}:error", ""),
+        due=None if due is None else int(due),
+    )
