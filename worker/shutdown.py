@@ -9,10 +9,15 @@ them.
 from __future__ import annotations
 
 import logging
+import math
 import os
 import signal
 import threading
+import time
 from collections.abc import Callable
+from enum import Enum, auto
+from itertools import count
+from queue import Empty, SimpleQueue
 from typing import Any
 
 from celery.platforms import signals
@@ -27,8 +32,20 @@ log = logging.getLogger(__name__)
 FREEING_S = 3.0
 
 
+class _Wish(Enum):
+    """What somebody wants of a worker that is to end."""
+
+    ASK = auto()  # a signal: leave when it is convenient; the second time: now
+    CLOSE = auto()  # the worker ends, for whatever reason
+    QUIT = auto()  # leave now
+    OVER = auto()  # it has ended in time; what its program does next is not our business
+
+
 class Leaving:
     """How one worker process and its pool children end.
+
+    Signal handlers interrupt each other at any instant, so they take no lock: they put a wish into
+    a queue that allows that, and a thread follows the wishes.
 
     Args:
         grace_s: seconds that calls in flight get.
@@ -47,48 +64,61 @@ class Leaving:
         self._grace_s = grace_s
         self._children = children
         self._end = end
-        self._begun = False
-        self._over = False
-        self._hurry = threading.Event()
+        self._wishes: SimpleQueue[_Wish] = SimpleQueue()
 
-    def ask(self, *_: Any) -> None:
-        """Called for each signal, in a signal handler."""
-        if self._begun:
-            self._hurry.set()
-        self.begin()
+    def start(self) -> None:
+        """Follow wishes from now on; not in a worker that runs in a thread of another program.
 
-    def hurry(self, *_: Any) -> None:
-        """Leave without waiting for anything; may be a signal handler."""
-        self._hurry.set()
-        self.begin()
-
-    def begin(self) -> None:
-        """Stop at the next commits, and leave at the end of the grace time. May be repeated.
-
-        A worker that runs in a thread of another program does not end that program.
+        Ctrl-C then means what SIGTERM means, as often as it comes, and SIGQUIT means now: Celery's
+        own handlers would kill calls in flight, and then wait for them all the same.
         """
-        if self._begun:
-            return
-        self._begun = True
+        if threading.current_thread() is threading.main_thread():
+            self._take_signals(signals["SIGTERM"])
+            threading.Thread(target=self._follow, name="stepkeeper-leaving", daemon=True).start()
+
+    def _take_signals(self, celerys_own: Any) -> None:
+        """Celery's own handler is called once: it takes locks."""
+        numbers = count(1)
+
+        def ask(*args: Any) -> None:
+            self._service.stop.set()
+            self._wishes.put(_Wish.ASK)
+            if next(numbers) == 1:
+                celerys_own(*args)
+
+        signals.update(SIGTERM=ask, SIGINT=ask, SIGQUIT=lambda *_: self._wishes.put(_Wish.QUIT))
+
+    def close(self) -> None:
+        """Called when the worker begins to end, asked or not."""
         self._service.stop.set()
-        if threading.current_thread() is not threading.main_thread():
-            return
-        # Celery's own handlers would kill calls in flight and then wait for them all the same.
-        signals.update(SIGINT=self.ask, SIGQUIT=self.hurry)
-        threading.Thread(target=self._wait, name="stepkeeper-leaving", daemon=True).start()
+        self._wishes.put(_Wish.CLOSE)
 
     def over(self) -> None:
-        """The worker has ended in time; what its program does next is no longer our business."""
-        self._over = True
-        self._hurry.set()
+        """Called when the worker has ended."""
+        self._wishes.put(_Wish.OVER)
 
-    def _wait(self) -> None:
-        asked_again = self._hurry.wait(self._grace_s)
-        if self._over:
-            return
-        why = "told to hurry" if asked_again else f"{self._grace_s:g} s have passed"
-        log.warning("leaving without waiting for %d calls: %s", self._in_flight(), why)
-        self.leave()
+    def _follow(self) -> None:
+        why = self._reason_to_leave()
+        if why:
+            log.warning("leaving without waiting for %d calls: %s", self._in_flight(), why)
+            self.leave()
+
+    def _reason_to_leave(self) -> str:
+        """Wait until calls in flight are not to be waited for any longer, and say why not."""
+        asked = 0
+        deadline = math.inf
+        while (left := deadline - time.monotonic()) > 0:
+            try:
+                wish = self._wishes.get(timeout=None if left == math.inf else left)
+            except Empty:
+                break
+            asked += wish is _Wish.ASK
+            if wish is _Wish.OVER:
+                return ""
+            if wish is _Wish.QUIT or asked > 1:
+                return "told to hurry"
+            deadline = min(deadline, time.monotonic() + self._grace_s)
+        return f"{self._grace_s:g} s have passed"
 
     def _in_flight(self) -> int:
         """Messages that the pool works on, and jobs that run in this process for none."""
