@@ -1,0 +1,29 @@
+"""What services learn of budgets: the limits of an agent, and what people have added."""
+
+from __future__ import annotations
+
+from api_client.contract import JobSpec, JobStatus, PauseKind
+from worker.agent import Agent
+from worker.pauses import make_pause
+from worker.state import RunState
+from worker.store.base import Claimed, Progress, Settlement, Ticket
+from worker.store.memory import MemoryStore
+
+
+def test_an_agent_announces_the_limits_that_it_has() -> None:
+    agent = Agent(name="shop", goal="Help.", max_steps=7, max_tokens=9000, max_active_s=1.5)
+    assert agent.info("fast").limits == {"steps": 7, "tokens": 9000, "active_s": 1.5}
+    assert Agent(name="free", goal="Help.", max_steps=None).info().limits == {}
+
+
+def test_a_view_tells_what_people_have_added() -> None:
+    store = MemoryStore()
+    store.create(JobSpec(job_id="j", agent="shop", input="x"))
+    claim = store.claim("j", owner="w/b/1/", nonce="n", lease_ms=1000, max_tries=5)
+    assert isinstance(claim, Claimed)
+    assert store.read("j").granted == {}
+    pause = make_pause(PauseKind.BUDGET, "?", number=1, step=1)
+    progress = Progress(RunState(granted={"steps": 5}).dump(), "paused", {})
+    settlement = Settlement(JobStatus.PAUSED, pause)
+    store.settle(Ticket("j", claim.epoch, claim.seq + 1), progress, settlement)
+    assert store.read("j").granted == {"steps": 5}
