@@ -87,6 +87,20 @@ def _checked_action(agent: Agent, call: Mapping[str, Any]) -> ProposedAction:
     return _action(call, json.loads(tool.parse(call["function"]["arguments"]).canonical))
 
 
+def _ask_again(
+    agent: Agent, job: Job, call: Mapping[str, Any], arguments: Arguments, error: ArgumentError
+) -> End:
+    """A call was approved with other arguments, and the tool has changed since: it takes none."""
+    del job.state.approved[call["id"]]
+    name = call["function"]["name"]
+    question = (
+        f"{name} was not run: the arguments that were given in place of the agent's do not fit. "
+        f"{error.text}\nMay the agent run {name} with its own arguments, or with others?"
+    )
+    action = _action(call, json.loads(arguments.canonical))
+    return pause(agent, job, PauseKind.APPROVAL, question, actions=[action])
+
+
 def _give_up(job: Job) -> End:
     last = job.transcript.stored[-1].get("content", "")
     return job.failed("bad_replies", bad_replies_text(job, last))
@@ -95,6 +109,8 @@ def _give_up(job: Job) -> End:
 def _answer(agent: Agent, job: Job, call: Mapping[str, Any]) -> Part:
     """Answer one call: with an error, by ending the job, or by running its tool."""
     call_id, name = call["id"], call["function"]["name"]
+    if job.state.started == call_id:
+        return _in_doubt(agent, job, call)
     tool = agent.toolbox.get(name)
     problem = job.state.problems.get(call_id)
     if problem is None and tool is None:
@@ -142,14 +158,12 @@ def _end_with(agent: Agent, job: Job, value: Any) -> End:
 
 def _act(agent: Agent, job: Job, call: Mapping[str, Any], tool: Tool, arguments: Arguments) -> Part:
     """Run a tool, within the budgets and under the rule of its side effects."""
-    if job.state.started == call["id"]:
-        return _in_doubt(agent, job, call, arguments)
     changed = job.state.approved.get(call["id"])
     if changed is not None:
         try:
             arguments = tool.parse(json.dumps(changed), agent.texts)
-        except ArgumentError as error:  # the tool is another one since they were approved
-            return (yield from _observe(job, call["id"], Observation(error.text, error=True)))
+        except ArgumentError as error:
+            return _ask_again(agent, job, call, arguments, error)
     action = action_of(tool, arguments)
     if call["id"] not in job.state.approved and is_repeated(
         job.state.repeats, action, agent.max_repeats
@@ -224,7 +238,7 @@ def _leading_safe_calls(agent: Agent, job: Job) -> list[CallTool]:
 def _ready(agent: Agent, job: Job, call: Mapping[str, Any]) -> CallTool | None:
     """The call, if it may run beside others: safe, valid, needs nobody, no repetition."""
     tool = agent.toolbox.get(call["function"]["name"])
-    usable = tool is not None and call["id"] not in job.state.problems
+    usable = tool is not None and call["id"] not in {*job.state.problems, job.state.started}
     if not usable or tool is None or tool.role != "tool" or tool.effects != "safe":
         return None
     try:
@@ -274,11 +288,14 @@ def _action(call: Mapping[str, Any], arguments: Mapping[str, Any]) -> ProposedAc
     )
 
 
-def _in_doubt(agent: Agent, job: Job, call: Mapping[str, Any], given: Arguments) -> End:
-    """A ``once`` call was begun and its worker died: only a person can find out (rule 5)."""
+def _in_doubt(agent: Agent, job: Job, call: Mapping[str, Any]) -> End:
+    """A ``once`` call was begun and its worker died: only a person can find out (rule 5).
+
+    So it is whatever has become of the tool since, and with the arguments that it was begun with.
+    """
     name = call["function"]["name"]
     changed = job.state.approved.get(call["id"])
-    arguments = json.loads(given.canonical) if changed is None else changed
+    arguments = json.loads(call["function"]["arguments"]) if changed is None else changed
     return pause(
         agent,
         job,

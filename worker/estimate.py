@@ -28,9 +28,13 @@ def count_tokens(messages: Iterable[Mapping[str, Any]]) -> int:
     return math.ceil(words * TOKENS_PER_WORD) + ideographs
 
 
+def _written(content: Any) -> str:
+    return json.dumps(content, ensure_ascii=False) if content else ""
+
+
 def _text_of(message: Mapping[str, Any]) -> str:
     content = message.get("content")
-    parts = [content if isinstance(content, str) else json.dumps(content) if content else ""]
+    parts = [content if isinstance(content, str) else _written(content)]
     for call in message.get("tool_calls") or ():
         parts.append(call["function"]["name"])
         parts.append(call["function"]["arguments"])

@@ -21,7 +21,7 @@ def backoff_s(job_id: str, failures: int, retry_after: float | None) -> float:
         failures: model errors in a row, this one included.
         retry_after: seconds the provider asked for.
     """
-    ceiling = min(CAP_S, BASE_S * 2.0 ** (failures - 1))
+    ceiling = min(CAP_S, BASE_S * 2.0 ** min(failures - 1, 30))
     share = zlib.crc32(f"{job_id}:{failures}".encode()) / 2**32
     delay = ceiling * (0.5 + share / 2)
     if retry_after is None:

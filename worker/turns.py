@@ -20,6 +20,9 @@ from worker.retry import backoff_s
 
 EMPTY_REPLY = "empty_response"
 
+_SHOWN = 200
+"""Characters of a name that no tool has: a run state must stay small."""
+
 
 def take_reply(agent: Agent, job: Job, answer: ModelAnswer, sent: Sequence[Message]) -> Part:
     """Commit a reply with its calls, or decide what an error means.
@@ -114,12 +117,12 @@ def _problems(agent: Agent, turn: Turn) -> dict[str, str]:
 def _problem(agent: Agent, call: Call) -> str | None:
     tool = agent.toolbox.get(call.name)
     if tool is None:
-        return agent.texts.unknown_tool(call.raw_name, agent.toolbox.names)
+        return agent.texts.unknown_tool(call.raw_name[:_SHOWN], agent.toolbox.names)
     if call.problem == "truncated":
         return agent.texts.cut_call()
     if call.problem == "malformed":
         try:
-            tool.parse(call.arguments)
+            tool.parse(call.arguments, agent.texts)
         except ArgumentError as error:
             return error.text
         return agent.texts.cut_call()
