@@ -11,7 +11,7 @@ Agent(
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -27,7 +27,9 @@ from api_client.contract import (
     Fail,
     Finish,
     Happened,
+    Pause,
     PauseKind,
+    ProposedAction,
     Reject,
     Retry,
     Signal,
@@ -124,6 +126,42 @@ class PausePolicy:
             raise AgentDefinitionError(
                 "on_deadline is given, but no deadline; say after how many seconds"
             )
+
+
+def make_pause(
+    kind: PauseKind,
+    question: str,
+    *,
+    number: int,
+    step: int,
+    action: ProposedAction | None = None,
+    actions: Sequence[ProposedAction] = (),
+    details: Mapping[str, Any] | None = None,
+    policy: PausePolicy | None = None,
+    schemas: Mapping[str, dict[str, Any]] | None = None,
+) -> Pause:
+    """A pause record. Its id is unique within the job: the job's ``number``-th pause.
+
+    Args:
+        action: what the question is about; ``actions``, if there may be several.
+        schemas: JSON schemas of fields of signals, by kind and field.
+    """
+    about = actions or ((action,) if action else ())
+    policy = policy or PausePolicy()
+    accepts = ACCEPTS[kind] if len(about) < 2 else ("decide", *ACCEPTS[kind])
+    return Pause(
+        id=f"p{number}",
+        kind=kind,
+        question=question,
+        accepts=accepts,
+        action=about[0] if about else None,
+        actions=tuple(about) if len(about) > 1 else (),
+        details=dict(details or {}),
+        step=step,
+        labels=tuple(policy.labels),
+        timetable=timetable(policy, accepts),
+        schemas=dict(schemas or {}),
+    )
 
 
 def _check_labels(labels: Any) -> None:

@@ -9,7 +9,7 @@ from api_client.contract import Pause, PauseKind, ProposedAction, Wish
 from worker.agent import Agent
 from worker.effects import Paused
 from worker.job import Job
-from worker.pauses import ACCEPTS, PausePolicy, merged, timetable
+from worker.pauses import PausePolicy, make_pause, merged
 from worker.tools import TERMINATE, Tool
 from worker.tools.forms import Schema, inlined
 
@@ -30,20 +30,15 @@ def pause(
         details: figures and names, JSON values.
     """
     tools = [tool for one in actions if (tool := agent.toolbox.get(one.tool)) is not None]
-    policy = _policy(agent, job, kind, tools)
-    accepts = ACCEPTS[kind] if len(actions) < 2 else ("decide", *ACCEPTS[kind])
     job.state.pauses += 1
-    record = Pause(
-        id=f"p{job.state.pauses}",
-        kind=kind,
-        question=question,
-        accepts=accepts,
-        action=actions[0] if actions else None,
-        actions=tuple(actions) if len(actions) > 1 else (),
-        details=dict(details or {}),
+    record = make_pause(
+        kind,
+        question,
+        number=job.state.pauses,
         step=job.state.steps,
-        labels=tuple(policy.labels),
-        timetable=timetable(policy, accepts),
+        actions=actions,
+        details=details,
+        policy=_policy(agent, job, kind, tools),
         schemas=_schemas(agent, job, kind, actions),
     )
     return Paused(*job.carry(), pause=record)
