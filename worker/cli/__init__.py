@@ -6,7 +6,7 @@
     output      text for people, or JSON
     inputs      texts, JSON and numbers from the command line
     failures    exit codes and one-line errors
-    submitting, looking, deciding, working, showing, chaos     the commands
+    submitting, looking, deciding, working, showing, chaos, evaluating     the commands
 
 Nothing here imports the client or the worker before a command needs it: ``--help`` is quick.
 """

@@ -8,7 +8,17 @@ from typing import Annotated
 
 import typer
 
-from worker.cli import chaos, deciding, failures, looking, serve, showing, submitting, working
+from worker.cli import (
+    chaos,
+    deciding,
+    evaluating,
+    failures,
+    looking,
+    serve,
+    showing,
+    submitting,
+    working,
+)
 from worker.cli.output import leave_pipe
 
 app = typer.Typer(
@@ -19,7 +29,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for room in (working, submitting, looking, deciding, showing, chaos, serve):
+for room in (working, submitting, looking, deciding, showing, chaos, evaluating, serve):
     room.register(app)
 
 
