@@ -15,6 +15,7 @@ from typing import Any
 
 from api_client.contract import JobSpec, Outcome, Pause, Signal
 from worker.agent import Agent
+from worker.context import ActionContext
 from worker.effects import (
     Awaiting,
     Backoff,
@@ -36,7 +37,7 @@ from worker.job import Job
 from worker.loop import advance
 from worker.messages import Transcript
 from worker.models import ModelError
-from worker.models.base import ModelReply
+from worker.models.base import ModelReply, ModelRequest
 from worker.models.function import as_reply
 from worker.state import RunState, Tokens
 
@@ -47,26 +48,36 @@ TOOL_MS = 5
 MAX_SLICES = 200
 
 
+@dataclass(frozen=True)
+class Once:
+    """A reply that comes once before its line, and leaves no message."""
+
+    reply: ModelReply
+
+
 class Script:
-    """Lines by the number of replies so far; an exception is raised once, before its line.
+    """Lines by the number of replies so far; what comes ``Once``, or is an error, before its line.
 
     Not a ``ScriptedModel``: that one counts the replies it is shown, and here not all are shown.
     """
 
     def __init__(self, lines: Sequence[Any]) -> None:
         self._lines: list[Any] = []
-        self._errors: list[list[Exception]] = [[]]
+        self._before: list[list[Exception | Once]] = [[]]
         for line in lines:
-            if isinstance(line, Exception):
-                self._errors[-1].append(line)
+            if isinstance(line, (Exception, Once)):
+                self._before[-1].append(line)
             else:
                 self._lines.append(line)
-                self._errors.append([])
+                self._before.append([])
 
     def line(self, number: int) -> ModelReply:
-        """The reply after ``number`` others; or its next error."""
-        if self._errors[number]:
-            raise self._errors[number].pop(0)
+        """The reply after ``number`` others, or what comes before it."""
+        if self._before[number]:
+            first = self._before[number].pop(0)
+            if isinstance(first, Once):
+                return first.reply
+            raise first
         return as_reply(self._lines[number], "script")
 
 
@@ -106,6 +117,8 @@ class Driver:
     signal: Signal | None = None
     tries: int = 0
     events: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
+    context: ActionContext | None = None
+    sent: list[ModelRequest] = field(default_factory=list)
     requests: list[Sequence[dict[str, Any]]] = field(default_factory=list)
     commits: list[list[dict[str, Any]]] = field(default_factory=list)
     pauses: list[Pause] = field(default_factory=list)
@@ -151,9 +164,13 @@ class Driver:
             self._in_flight.clear()
             steps.close()
 
+    def spec(self) -> JobSpec:
+        """What was asked for."""
+        return JobSpec(job_id=self.job_id, agent=self.agent.name, input=self.input)
+
     def _load(self) -> Job:
         return Job(
-            spec=JobSpec(job_id=self.job_id, agent=self.agent.name, input=self.input),
+            spec=self.spec(),
             transcript=Transcript(json.loads(json.dumps(self.messages))),
             state=RunState.load(self.run),
             attempt=self.tries,
@@ -193,6 +210,7 @@ class Driver:
     def _ask(self, effect: CallModel) -> ModelAnswer:
         request = effect.request
         check_history(request.messages)
+        self.sent.append(request)
         self.requests.append([dict(message) for message in request.messages])
         number = sum(m["role"] == "assistant" for m in self.messages)
         key = number if effect.model is None else -number
@@ -214,7 +232,7 @@ class Driver:
         try:
             result: Any = call.tool.invoke(
                 call.arguments,
-                None,
+                self.context,
                 info,
                 texts=self.agent.texts,
                 max_observation=self.agent.max_observation,
