@@ -34,10 +34,11 @@ def paused_job(
     kind: PauseKind = PauseKind.HAND_TO_HUMAN,
     question: str = "May I?",
     action: ProposedAction | None = None,
+    labels: tuple[str, ...] = (),
     **details: Any,
 ) -> str:
     """A job of the agent ``shop`` that has paused once."""
-    store.create(JobSpec(job_id=job_id, agent="shop", input="hello"))
+    store.create(JobSpec(job_id=job_id, agent="shop", input="hello", labels=labels))
     pause = Pause(
         id="p1",
         kind=kind,
@@ -45,6 +46,7 @@ def paused_job(
         accepts=ACCEPTS[kind],
         action=action,
         details=details,
+        labels=labels,
         step=1,
     )
     _settle(store, job_id, "paused", Settlement(JobStatus.PAUSED, pause))

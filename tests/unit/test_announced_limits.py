@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from api_client.contract import JobSpec, JobStatus, PauseKind
+from api_client.contract import JobSpec, JobStatus, Pause, PauseKind
 from worker.agent import Agent
-from worker.pauses import make_pause
 from worker.state import RunState
 from worker.store.base import Claimed, Progress, Settlement, Ticket
 from worker.store.memory import MemoryStore
@@ -22,7 +21,7 @@ def test_a_view_tells_what_people_have_added() -> None:
     claim = store.claim("j", owner="w/b/1/", nonce="n", lease_ms=1000, max_tries=5)
     assert isinstance(claim, Claimed)
     assert store.read("j").granted == {}
-    pause = make_pause(PauseKind.BUDGET, "?", number=1, step=1)
+    pause = Pause(id="p1", kind=PauseKind.BUDGET, question="?", accepts=("extend",))
     progress = Progress(RunState(granted={"steps": 5}).dump(), "paused", {})
     settlement = Settlement(JobStatus.PAUSED, pause)
     store.settle(Ticket("j", claim.epoch, claim.seq + 1), progress, settlement)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
 from api_client.contract import JobSpec, JobView
-
-MAX_BY = 200
-"""Characters of a name in the trace; the contract allows no more."""
+from api_client.labels import may_answer
+from api_client.signals import MAX_NAME_CHARACTERS
 
 
 class Role(StrEnum):
@@ -45,21 +43,22 @@ class Caller:
         """Whether a job is visible: its own label, or the one that its pause has come to."""
         if not self._tenant_fits(view.spec):
             return False
-        return self._fits(view.spec.labels) or any(
-            label in self.labels for label in pause_labels(view)
+        return may_answer(view.spec.labels, self.held) or bool(
+            view.pause and self.labels.intersection(view.pause.labels)
         )
 
     def answers(self, view: JobView) -> bool:
-        """Whether the caller's labels fit the job's open pause."""
-        return self._tenant_fits(view.spec) and self._fits(pause_labels(view))
+        """Whether the caller may answer the job's open pause."""
+        wanted = view.pause.labels if view.pause else ()
+        return self._tenant_fits(view.spec) and may_answer(wanted, self.held)
+
+    @property
+    def held(self) -> tuple[str, ...] | None:
+        """The labels as stores want them; ``None``: all."""
+        return tuple(sorted(self.labels)) or None
 
     def _tenant_fits(self, spec: JobSpec) -> bool:
         return self.tenant in ("", spec.tenant)
-
-    def _fits(self, labels: Iterable[str]) -> bool:
-        """Nobody's labels, everybody's key, or one in common."""
-        wanted = set(labels)
-        return not wanted or not self.labels or not wanted.isdisjoint(self.labels)
 
     def signs(self, by: str) -> str:
         """The name under which a decision stands in the trace.
@@ -67,16 +66,10 @@ class Caller:
         A key can't be made to look like another one: its own name always stands in it.
         """
         if not by or by == self.name:
-            return self.name[:MAX_BY]
+            return self.name[:MAX_NAME_CHARACTERS]
         if not self.id:
-            return by[:MAX_BY]
-        return f"{by} ({self.name})"[:MAX_BY]
-
-
-def pause_labels(view: JobView) -> tuple[str, ...]:
-    """Who may answer a job's open pause; the job's own labels, if the pause names none."""
-    own: tuple[str, ...] = getattr(view.pause, "labels", ())
-    return own or view.spec.labels
+            return by[:MAX_NAME_CHARACTERS]
+        return f"{by} ({self.name})"[:MAX_NAME_CHARACTERS]
 
 
 LOCAL = Caller(id="", name="local", roles=frozenset(Role))

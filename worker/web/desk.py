@@ -9,11 +9,13 @@ from typing import Any
 
 from api_client import AgentClient
 from api_client.admin import AdminStore
-from api_client.contract import AgentInfo, Event, JobSpec, JobStatus, JobView, Signal
+from api_client.answers import problems
+from api_client.contract import AgentInfo, Event, JobSpec, JobStatus, JobView, Pause, Signal
 from api_client.errors import AlreadyAnswered
+from api_client.inbox import InboxFilter, InboxPage, Order
 from api_client.refusals import not_found
 from api_client.store import Cancelled
-from worker.web.callers import Caller, Role, pause_labels
+from worker.web.callers import Caller, Role
 from worker.web.problems import Problem, already_answered, invalid
 
 LISTED = 1000
@@ -28,24 +30,6 @@ class Decided:
     pause_id: str
     kind: str
     by: str
-
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """Which pauses of the inbox are wanted; an empty field takes all."""
-
-    agent: str = ""
-    label: str = ""
-    kind: str = ""
-    tenant: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Page:
-    """Some jobs, and the cursor that the next ones are asked for with; ``""``: there are none."""
-
-    views: Sequence[JobView]
-    next: str
 
 
 class Desk:
@@ -141,23 +125,27 @@ class Desk:
         views = self._store.list_jobs(status, many, newest_first)
         return [view for view in views if self.caller.sees(view)][:limit]
 
-    def inbox(self, wanted: Wanted, limit: int, cursor: str = "") -> Page:
-        """Jobs that wait for a person whom the caller can be, the longest waiting first."""
-        views = [view for view in self._client.inbox(LISTED) if self._fits(view, wanted)]
-        start = int(cursor or 0)
-        more = len(views) > start + limit
-        return Page(views[start : start + limit], str(start + limit) if more else "")
+    def inbox(
+        self,
+        wanted: InboxFilter,
+        *,
+        order: Order = "oldest",
+        limit: int = 50,
+        cursor: str = "",
+    ) -> InboxPage:
+        """Jobs that wait for a person whom the caller can be.
 
-    def _fits(self, view: JobView, wanted: Wanted) -> bool:
-        pause = view.pause
-        return (
-            pause is not None
-            and self.caller.answers(view)
-            and wanted.agent in ("", view.spec.agent)
-            and (not wanted.label or wanted.label in pause_labels(view))
-            and wanted.kind in ("", pause.kind)
-            and wanted.tenant in ("", view.spec.tenant)
-        )
+        Args:
+            wanted: which of them; what the caller may not see is left out.
+
+        Raises:
+            InvalidInput: the cursor is none of this order.
+        """
+        own: dict[str, Any] = {"visible_to": self.caller.held}
+        if self.caller.tenant:
+            own["tenant"] = self.caller.tenant
+        chosen = wanted.model_copy(update=own)
+        return self._store.inbox(chosen, order=order, limit=limit, cursor=cursor)
 
     @property
     def _restricted(self) -> bool:
@@ -198,6 +186,8 @@ class Desk:
             raise Problem(403, "not-allowed", "this pause waits for somebody with another label")
         pause_id = pause_id or (view.pause.id if view.pause else None)
         given = {**signal.model_dump(mode="json"), "by": self.caller.signs(signal.by)}
+        if view.pause is not None and view.pause.id == pause_id:
+            _check_form(view.pause, given)
         own_id = uuid.uuid4().hex if signal_id is None else f"{self.caller.id}:{signal_id}"
         try:
             self._client.signal(job_id, given, pause_id=pause_id, signal_id=own_id)
@@ -226,6 +216,20 @@ class Desk:
         self.needs(Role.OPERATE)
         self.job(job_id)
         self._store.purge(job_id, force=force)
+
+
+def _check_form(pause: Pause, given: Mapping[str, Any]) -> None:
+    """Refuse values that the pause's schema does not allow, each by its name.
+
+    Raises:
+        Problem: 422.
+    """
+    if given["kind"] not in pause.accepts:
+        return  # the store refuses it, and says what the pause takes
+    found = list(problems(pause.answer_schema.get(given["kind"], {}), given))
+    if found:
+        listed = [text.partition(": ")[::2] for text in found]
+        raise invalid("; ".join(found), *((f"body.{place}", text) for place, text in listed))
 
 
 def node_of(owner: str) -> str:

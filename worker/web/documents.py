@@ -145,6 +145,14 @@ SIGNALS = example_body(
     reject={"kind": "reject", "reason": "The order is too old.", "by": "anna"},
     extend={"kind": "extend", "amount": 10},
     finish={"kind": "finish", "answer": "We called the customer."},
+    decide_several={
+        "kind": "decide",
+        "calls": {
+            "call_1": {"approve": True},
+            "call_2": {"approve": False, "reason": "The order is too old."},
+        },
+    },
+    edit={"kind": "edit", "answers": {"call_2": "refunded by hand"}, "message": "Be brief."},
     retry={"kind": "retry"},
     happened={"kind": "happened", "result": "refund 4711"},
     did_not_happen={"kind": "did_not_happen"},
@@ -169,6 +177,7 @@ JOB = {
         "cost": None,
     },
     "active_ms": 2140,
+    "granted": {},
     "worker": None,
     "tries": 0,
     "pause": {
@@ -181,12 +190,21 @@ JOB = {
             "tool": "refund",
             "arguments": {"order_id": "1187", "amount": 50.0},
         },
-        "answer_schema": None,
         "details": {},
         "step": 2,
-        "created": 1772356310000,
-        "deadline": None,
         "labels": ["support"],
+        "created": 1772356310000,
+        "deadline": 1772442710000,
+        "answer_schema": {
+            "reject": {
+                "type": "object",
+                "properties": {
+                    "kind": {"const": "reject"},
+                    "reason": {"type": "string", "minLength": 1},
+                },
+                "required": ["kind", "reason"],
+            }
+        },
     },
     "answered": None,
     "outcome": None,

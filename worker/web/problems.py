@@ -21,6 +21,7 @@ from api_client.errors import (
     IdempotencyConflict,
     InvalidInput,
     JobNotFound,
+    NotAllowed,
     NotPaused,
     SignalRefused,
     StepkeeperError,
@@ -132,6 +133,7 @@ _PLAIN: Sequence[tuple[type[StepkeeperError], int, str]] = (
     (WrongPause, 409, "wrong-pause"),
     (AlreadyAnswered, 409, "already-answered"),
     (SignalRefused, 409, "signal-refused"),
+    (NotAllowed, 403, "not-allowed"),
     (Conflict, 409, "conflict"),
 )
 """The first that fits."""

@@ -9,13 +9,14 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 from api_client.contract import (
     AgentInfo,
     AnsweredPause,
+    Appointment,
     JobStatus,
     JobView,
     Outcome,
-    Pause,
+    PauseKind,
+    ProposedAction,
     Usage,
 )
-from worker.web.callers import pause_labels
 
 JOB_ID = "6f1c0b9e-3b8f-4c39-9d0e-0d6d5a1f2c11"
 _TEN_YEARS_S = 10 * 366 * 86_400
@@ -57,12 +58,28 @@ class Submitted(BaseModel):
     url: str = Field(description="Where to ask for it; the same as the header Location.")
 
 
-class PauseShape(Pause):
+class PauseShape(BaseModel):
     """What the job asks a person."""
 
-    model_config = ConfigDict(title="Pause")
+    model_config = ConfigDict(title="Pause", from_attributes=True)
 
+    id: str
+    kind: PauseKind
+    question: str
+    accepts: tuple[str, ...] = Field(description="Kinds of signals that it takes.")
+    action: ProposedAction | None = Field(default=None, description="What is to be approved.")
+    actions: tuple[ProposedAction, ...] = Field(default=(), description="All, if several are.")
+    details: dict[str, JsonValue]
+    step: int
     labels: tuple[str, ...] = Field(default=(), description="Who may answer; none: anybody.")
+    created: int
+    deadline: int | None = Field(
+        default=None, description="When something happens though nobody has answered."
+    )
+    timetable: tuple[Appointment, ...] = Field(default=(), description="What that is.")
+    answer_schema: dict[str, dict[str, Any]] = Field(
+        description="The JSON schema of each kind of signal that it takes."
+    )
 
 
 class Job(BaseModel):
@@ -81,6 +98,7 @@ class Job(BaseModel):
     steps: int
     usage: Usage
     active_ms: int = Field(description="Time in model and tool calls.")
+    granted: dict[str, float] = Field(description="What people have added to a budget.")
     worker: str | None = Field(default=None, description="The worker that runs it.")
     tries: int = Field(description="Starts without progress.")
     pause: PauseShape | None = None
@@ -93,9 +111,7 @@ class Job(BaseModel):
     @classmethod
     def of(cls, view: JobView) -> Self:
         """A view without what is between services and workers only."""
-        pause = view.pause and PauseShape(
-            **{**view.pause.model_dump(), "labels": pause_labels(view)}
-        )
+        pause = view.pause and PauseShape.model_validate(view.pause)
         spec = view.spec
         return cls(
             job_id=spec.job_id,
@@ -111,6 +127,7 @@ class Job(BaseModel):
             steps=view.steps,
             usage=view.usage,
             active_ms=view.active_ms,
+            granted=view.granted,
             worker=view.worker and view.worker.partition("/")[0],
             tries=view.tries,
             pause=pause,
@@ -126,10 +143,13 @@ class JobList(BaseModel):
     jobs: list[Job]
 
 
-class InboxPage(JobList):
+class InboxAnswer(JobList):
     """Some of the jobs that wait for a person."""
 
+    model_config = ConfigDict(title="InboxPage")
+
     next: str = Field(description="The cursor of the next page; empty at the end.")
+    total: int = Field(description="How many there are at most; exact for a single condition.")
 
 
 class Result(BaseModel):

@@ -97,10 +97,8 @@ JOB_PATHS: list[tuple[str, str, Any]] = [
 
 
 def test_a_job_of_another_label_is_invisible(web: WebServer) -> None:
-    web.job("theirs", labels=("finance",))
-    paused_job(web.store, "theirs")
-    web.job("ours", labels=("support", "night"))
-    paused_job(web.store, "ours")
+    paused_job(web.store, "theirs", labels=("finance",))
+    paused_job(web.store, "ours", labels=("support", "night"))
     paused_job(web.store, "anybodys")
     client = web.client(web.key(labels=["support"]))
     for method, path, body in JOB_PATHS:

@@ -115,8 +115,7 @@ def test_a_decision_of_the_wrong_form_changes_nothing(
 
 
 def test_the_inbox_is_filtered_and_paged(web: WebServer, api: httpx.Client) -> None:
-    web.job("night", labels=("night",))
-    paused_job(web.store, "night")
+    paused_job(web.store, "night", labels=("night",))
     for number in range(5):
         paused_job(web.store, f"ask-{number}")
     paused_job(web.store, "refund", PauseKind.APPROVAL, action=REFUND)

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from api_client import errors
-from api_client.contract import JobSpec, JobStatus, JobView, PauseKind
-from worker.pauses import make_pause
+from api_client.contract import JobSpec, JobStatus, JobView, Pause, PauseKind
 from worker.web.api.strict import read_key
 from worker.web.callers import LOCAL, Caller, Role
 from worker.web.guards import Guard
@@ -18,7 +17,8 @@ from worker.web.problems import TITLES, Problem, problem_of, problem_of_status
 
 def view(labels: tuple[str, ...] = (), tenant: str = "", paused: bool = False) -> JobView:
     spec = JobSpec(job_id="j", agent="shop", input="x", labels=labels, tenant=tenant)
-    pause = make_pause(PauseKind.OPERATOR, "?", number=1, step=1) if paused else None
+    asked = {"id": "p1", "kind": PauseKind.OPERATOR, "question": "?", "accepts": ("retry",)}
+    pause = Pause.model_validate({**asked, "labels": labels}) if paused else None
     return JobView(spec=spec, status=JobStatus.QUEUED, created=0, pause=pause)
 
 
@@ -42,7 +42,21 @@ def test_labels_decide_what_a_key_sees(
     key: tuple[str, ...], job: tuple[str, ...], seen: bool, paused: bool
 ) -> None:
     assert caller(key).sees(view(job, paused=paused)) is seen
-    assert caller(key).answers(view(job, paused=paused)) is seen
+    if paused:
+        assert caller(key).answers(view(job, paused=True)) is seen
+
+
+def test_a_pause_that_has_come_to_somebody_shows_its_job() -> None:
+    """A job of one label, escalated to another."""
+    escalated = view(("sales",), paused=True)
+    assert escalated.pause is not None
+    pause = escalated.pause.model_copy(update={"labels": ("leads",)})
+    escalated = escalated.model_copy(update={"pause": pause})
+    assert caller(("leads",)).sees(escalated)
+    assert caller(("leads",)).answers(escalated)
+    assert caller(("sales",)).sees(escalated)
+    assert not caller(("sales",)).answers(escalated)
+    assert not caller(("night",)).sees(escalated)
 
 
 @pytest.mark.parametrize(

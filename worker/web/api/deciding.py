@@ -7,12 +7,12 @@ from typing import Annotated
 from fastapi import APIRouter, Body, Query
 
 from api_client.contract import PauseKind, Signal
+from api_client.inbox import InboxFilter, Order
 from worker.web.api.strict import IdempotencyKey, JobId, StrictRoute, read_key
 from worker.web.callers import Role
-from worker.web.desk import Wanted
 from worker.web.documents import JOB, SIGNALS, answer, errors, for_roles
 from worker.web.identify import DeskHere
-from worker.web.shapes import Accepted, CancelAnswer, CancelRequest, InboxPage, Job
+from worker.web.shapes import Accepted, CancelAnswer, CancelRequest, InboxAnswer, Job
 
 router = APIRouter(tags=["people"], route_class=StrictRoute)
 
@@ -24,24 +24,33 @@ _REFUSALS = ("not-paused", "wrong-pause", "already-answered", "signal-refused")
 @router.get(
     "/inbox",
     operation_id="inbox",
-    responses={200: answer("The longest waiting first.", {"jobs": [JOB], "next": ""}), **errors()},
+    responses={
+        200: answer("The longest waiting first.", {"jobs": [JOB], "next": "", "total": 1}),
+        **errors(),
+    },
     openapi_extra=for_roles(Role.REVIEW, Role.OPERATE),
 )
 def inbox(
     desk: DeskHere,
-    agent: Annotated[str, Query(max_length=64)] = "",
-    label: Annotated[str, Query(max_length=100)] = "",
+    agent: Annotated[str | None, Query(max_length=64)] = None,
+    label: Annotated[str | None, Query(max_length=100)] = None,
     kind: PauseKind | None = None,
-    tenant: Annotated[str, Query(max_length=100)] = "",
+    tenant: Annotated[str | None, Query(max_length=100)] = None,
+    older_than_s: Annotated[
+        float | None, Query(ge=0, le=1e9, description="Waiting for at least so many seconds.")
+    ] = None,
+    order: Annotated[Order, Query(description="By waiting time, or by deadline.")] = "oldest",
     limit: Annotated[int, Query(ge=1, le=200)] = 50,
-    cursor: Annotated[
-        str, Query(pattern="^[0-9]{0,6}$", description="`next` of the page before.")
-    ] = "",
-) -> InboxPage:
+    cursor: Annotated[str, Query(max_length=500, description="`next` of the page before.")] = "",
+) -> InboxAnswer:
     """Jobs that wait for a person whom this key can be."""
     desk.needs(Role.REVIEW, Role.OPERATE)
-    page = desk.inbox(Wanted(agent, label, kind or "", tenant), limit, cursor)
-    return InboxPage(jobs=[Job.of(view) for view in page.views], next=page.next)
+    wanted = InboxFilter(
+        agent=agent, label=label, kind=kind, tenant=tenant, older_than_s=older_than_s
+    )
+    page = desk.inbox(wanted, order=order, limit=limit, cursor=cursor)
+    jobs = [Job.of(view) for view in page.items]
+    return InboxAnswer(jobs=jobs, next=page.next_cursor, total=page.total)
 
 
 @router.post(
