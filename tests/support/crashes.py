@@ -32,7 +32,7 @@ def has_died(folder: Path, job_id: str) -> bool:
 def maybe_die(when: str, what: str, job_id: str) -> None:
     """Kill this process by SIGKILL, if that is the plan."""
     path = Path(os.environ.get(CRASHES, "/nonexistent"), job_id)
-    if not path.exists():
+    if not path.is_file():
         return
     *point, number, target = path.read_text().split()
     if point != [when, what]:

@@ -238,8 +238,8 @@ class States:
     """Every state that is stored in Celery's result backend, in order, for all tasks."""
 
     def __init__(self, url: str) -> None:
-        client: Any = redis.Redis.from_url(url)
-        self._pubsub = client.pubsub()
+        self._redis: Any = redis.Redis.from_url(url)  # closes its connections when collected
+        self._pubsub = self._redis.pubsub()
         self._pubsub.psubscribe("celery-task-meta-*")
         self._pubsub.get_message(timeout=10)  # that we are subscribed
         self._seen: list[tuple[str, str]] = []
@@ -247,6 +247,7 @@ class States:
     def of(self, job_id: str) -> list[str]:
         """The states of one task so far."""
         while (message := self._pubsub.get_message(timeout=0)) is not None:
-            meta = json.loads(message["data"])
-            self._seen.append((meta["task_id"], meta["status"]))
+            if message["type"] == "pmessage":
+                meta = json.loads(message["data"])
+                self._seen.append((meta["task_id"], meta["status"]))
         return [state for task_id, state in self._seen if task_id == job_id]

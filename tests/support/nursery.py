@@ -59,6 +59,7 @@ class Nursery:
         self._news = threading.Condition()
         self._started: list[int] = []
         self._codes: dict[int, int] = {}
+        self._gone = False
         self._starting = threading.Lock()
         threading.Thread(target=self._listen, daemon=True).start()
 
@@ -71,6 +72,9 @@ class Nursery:
                 else:
                     self._codes[message["ended"]] = message["code"]
                 self._news.notify_all()
+        with self._news:
+            self._gone = True
+            self._news.notify_all()
 
     def _receive(self) -> bytes | None:
         """The next datagram; ``None`` when the other side is gone."""
@@ -105,8 +109,9 @@ class Nursery:
         with self._starting:
             socket.send_fds(self._socket, [json.dumps(request).encode()], [output])
             with self._news:
-                if not self._news.wait_for(lambda: bool(self._started), STOP_TIMEOUT_S):
-                    raise AssertionError("the nursery does not answer")
+                self._news.wait_for(lambda: self._started or self._gone, STOP_TIMEOUT_S)
+                if not self._started:
+                    raise AssertionError("the nursery does not answer; see what it printed")
                 return self._started.pop()
 
     def _wait(self, pid: int, timeout_s: float) -> int:
