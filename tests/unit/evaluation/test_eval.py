@@ -39,6 +39,12 @@ def thinking(messages):
 '''
 
 
+@pytest.fixture(autouse=True)
+def _wide(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is wrapped."""
+    monkeypatch.setenv("COLUMNS", "500")
+
+
 @pytest.fixture
 def changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Writes the shipped suite with something in it replaced; returns its path."""
