@@ -65,9 +65,13 @@ class ToPublish:
 
 @dataclass(frozen=True, slots=True)
 class NotClaimed:
-    """There is nothing to do here: why, and who holds the job or until when it waits."""
+    """There is nothing to do here: why, and who holds the job or until when it waits.
 
-    why: Literal["missing", "ended", "paused", "not_due", "busy"]
+    ``newer``: a newer program wrote it, and only that can go on with it; ``detail`` is its schema
+    version.
+    """
+
+    why: Literal["missing", "ended", "paused", "not_due", "busy", "newer"]
     detail: str = ""
 
 

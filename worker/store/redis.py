@@ -11,6 +11,7 @@ from api_client.connection import translated
 from api_client.contract import (
     DEFAULT_RETENTION_S,
     JOB_ID_PATTERN,
+    SCHEMA_VERSION,
     SIGNAL,
     AgentInfo,
     JobSpec,
@@ -22,7 +23,7 @@ from api_client.contract import (
 )
 from api_client.keys import AGENTS
 from api_client.live import LIVE_LENGTH, LIVE_TTL_S
-from api_client.records import check_version, children_of, dumps, pairs, read_mail
+from api_client.records import children_of, dumps, pairs, read_mail
 from api_client.redis_store import RedisJobStore
 from api_client.runs import number, numbered, write_event
 from api_client.scripts import Argument, Scripts
@@ -73,13 +74,20 @@ class RedisCheckpointStore(RedisJobStore):
         if not JOB_ID_PATTERN.fullmatch(job_id):
             return NotClaimed("missing")
         poison = poison_outcome(max_tries).model_dump_json()
-        args: list[Argument] = [job_id, owner, nonce, lease_ms, max_tries, poison]
+        args: list[Argument] = [
+            job_id,
+            owner,
+            nonce,
+            lease_ms,
+            max_tries,
+            poison,
+            SCHEMA_VERSION,
+        ]
         reply = self._call("claim", self._keys(job_id).of_telling(job_id), args)
         kind = reply[0].decode()
         if kind not in ("run", "publish"):
             return NotClaimed(kind, reply[1].decode() if len(reply) > 1 else "")
         record = pairs(reply[1])
-        check_version(record)
         if kind == "publish":
             return ToPublish(
                 spec=JobSpec.model_validate_json(record["spec"]),

@@ -3,17 +3,22 @@
 -- KEYS  see shared/desk.lua
 -- ARGV  1 job id  2 owner ("node/boot/pid")  3 nonce of this attempt  4 lease (ms)
 --       5 starts without progress after which the job is poison  6 its outcome then (JSON)
+--       7 highest schema version that the worker reads
 -- Returns {"missing"} | {"ended"} | {"paused"} | {"not_due", due} | {"busy", owner}
+--       | {"newer", schema version}: left for a newer worker, untouched
 --       | {"run", record (flat list), messages, status before, ms for which it could be claimed}
 --       | {"publish", record (flat list), {}}
 -- A job that a caller has cancelled ends here; it must not run on until its next commit.
 -- A claim whose reply was lost may be sent again with its nonce: it finds itself the owner.
 --@include desk
 local job = redis.call('HMGET', KEYS[1], 'status', 'lease', 'nonce', 'owner', 'published',
-  'due_at', 'cancel', 'since', 'agent')
+  'due_at', 'cancel', 'since', 'agent', 'v')
 local status = job[1]
 if not status then
   return {'missing'}
+end
+if tonumber(job[10]) > tonumber(ARGV[7]) then
+  return {'newer', job[10]}
 end
 if status == 'paused' then
   return {'paused'}
