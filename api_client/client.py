@@ -12,42 +12,35 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pydantic import ValidationError
-
 from api_client.connection import DEFAULT_URL
 from api_client.contract import (
-    MAX_SIGNAL_CHARACTERS,
-    SIGNAL,
     AgentInfo,
     Event,
     JobSpec,
-    JobStatus,
     JobView,
     Outcome,
-    Signal,
     job_id_for_key,
 )
+from api_client.deciding import parse_signal as parse_signal
+from api_client.desk import Desk
 from api_client.errors import (
-    InvalidInput,
     JobCancelled,
     JobFailed,
-    SignalRefused,
     UnknownAgent,
     WaitTimeout,
     shorten,
 )
 from api_client.live import LiveRecord
-from api_client.records import one_line
 from api_client.redis_store import RedisJobStore
-from api_client.refusals import refusal
 from api_client.specs import check_same, make_spec
-from api_client.store import Cancelled, JobStore
+from api_client.store import JobStore
+from api_client.tracing import trace_headers
 
 if TYPE_CHECKING:
     from celery import Celery
 
 
-class AgentClient:
+class AgentClient(Desk):
     """Jobs as their callers use them.
 
     Args:
@@ -58,6 +51,7 @@ class AgentClient:
         partitions: the same number as the workers have.
         timeout_s: bound on each call to Redis, in seconds.
         queue: the Celery queue to send to; what the worker announced, if not given.
+        wait_replicas: Redis replicas that must hold a job before ``submit`` returns.
     """
 
     def __init__(
@@ -70,9 +64,10 @@ class AgentClient:
         partitions: int = 1,
         timeout_s: float = 5.0,
         queue: str = "",
+        wait_replicas: int = 0,
     ) -> None:
         self._store = store or RedisJobStore.from_url(
-            url, partitions=partitions, timeout_s=timeout_s
+            url, partitions=partitions, timeout_s=timeout_s, wait_replicas=wait_replicas
         )
         self._broker_url = broker_url or url
         self._app = app
@@ -118,6 +113,8 @@ class AgentClient:
             message["queue"] = queue
         if priority is not None:
             message["priority"] = priority
+        if headers := trace_headers():
+            message["headers"] = headers
         spec = make_spec(
             job_id=job_id,
             agent=agent,
@@ -227,68 +224,9 @@ class AgentClient:
             if not records and (not follow or self._store.read(job_id).status.ended):
                 return
 
-    # --- people ----------------------------------------------------------------------------
-
-    def inbox(self, limit: int = 100) -> list[JobView]:
-        """Jobs that wait for a person, the longest waiting first."""
-        return self._store.list_jobs(JobStatus.PAUSED, limit)
-
-    def signal(
-        self,
-        job_id: str,
-        signal: Signal | Mapping[str, Any],
-        *,
-        pause_id: str | None = None,
-        signal_id: str | None = None,
-    ) -> None:
-        """Close a job's open pause with a decision; the first one wins.
-
-        Args:
-            signal: a signal of ``api_client.contract``, or its fields as a dict with ``kind``.
-            pause_id: the pause that was looked at; the one that is open now, if not given.
-            signal_id: the same id again is the same signal; a new one, if not given.
-
-        Raises:
-            InvalidInput, SignalRefused: the signal's form; JobNotFound; NotPaused, WrongPause,
-            AlreadyAnswered: somebody was first. Nothing is changed by any of them.
-        """
-        decision = parse_signal(signal)
-        view = self._store.read(job_id)
-        if pause_id is None:
-            if view.pause is None:
-                raise refusal(job_id, "", decision.kind, "not_paused", view.status)
-            pause_id = view.pause.id
-        self._store.signal(job_id, pause_id, decision, signal_id or uuid.uuid4().hex)
-        self._hint(view.spec)
-
-    def cancel(self, job_id: str, *, by: str = "", note: str = "") -> Cancelled:
-        """End a job: at once, or at its runner's next commit. Ended jobs stay as they are."""
-        cancelled = self._store.cancel(job_id, by, note)
-        if not cancelled.pending and cancelled.status is JobStatus.CANCELLED:
-            self._hint(self._store.read(job_id).spec)
-        return cancelled
-
     def agents(self) -> Sequence[AgentInfo]:
         """The agents that workers have announced."""
         return self._store.agents()
-
-
-def parse_signal(signal: Signal | Mapping[str, Any]) -> Signal:
-    """A checked signal.
-
-    Raises:
-        SignalRefused: an unknown kind or a wrong form, in one line.
-    """
-    if not isinstance(signal, Mapping):
-        return signal
-    try:
-        parsed = SIGNAL.validate_python(dict(signal))
-    except ValidationError as error:
-        raise SignalRefused(f"signal: {one_line(error)}") from None
-    size = len(parsed.model_dump_json())
-    if size > MAX_SIGNAL_CHARACTERS:
-        raise InvalidInput(f"signal: {size} characters, at most {MAX_SIGNAL_CHARACTERS} allowed")
-    return parsed
 
 
 def _standing(view: JobView) -> str:

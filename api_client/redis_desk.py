@@ -104,6 +104,10 @@ class RedisDesk:
         found.sort(key=lambda item: tuple(map(int, item[0].split("-"))))
         return [_event(places, *item) for item in found[:count]]
 
+    def job_cursor(self, after: str) -> str:
+        """See ``JobStore.job_cursor``."""
+        return ",".join(self._places(after))
+
     def _places(self, after: str) -> list[str]:
         """Where to go on in the stream of each partition.
 

@@ -117,6 +117,12 @@ class JobStore(Protocol):
             after: a cursor; everything that is kept if empty, ``"$"`` for what comes from now on.
         """
 
+    def job_cursor(self, after: str) -> str:
+        """A cursor that stays where it is: ``"$"`` becomes the latest event's.
+
+        Raises ``InvalidInput`` for what is no cursor.
+        """
+
     def deliveries(self, job_id: str = "", limit: int = 100) -> list[Delivery]:
         """Announcements: a job's, or the latest of all jobs, the newest first."""
 

@@ -11,13 +11,18 @@ from typing import Any
 
 from celery import bootsteps
 from celery.signals import worker_process_shutdown, worker_shutdown
+from celery.worker.components import Pool
 
+from api_client.contract import JobStatus
 from api_client.errors import StoreUnavailable
 from api_client.hints import try_hint
+from worker.appointments import keep_appointment
 from worker.celery_config import check_pool
 from worker.control import listen_for_revokes, live_namesakes
+from worker.forking import no_fork
 from worker.service import Service
 from worker.shutdown import Leaving, pool_children
+from worker.store.base import Hint
 from worker.telemetry.observer import Swept, TakenOver
 from worker.watchdog import replace_process, watch
 
@@ -31,6 +36,7 @@ class Keeper(bootsteps.StartStopStep):
     """A worker's part in keeping every job alive. Executes none itself."""
 
     label = "Stepkeeper"
+    requires = (Pool,)  # it forks its children before there are threads of ours
 
     def __init__(self, worker: Any, **kwargs: Any) -> None:
         super().__init__(worker, **kwargs)
@@ -62,6 +68,7 @@ class Keeper(bootsteps.StartStopStep):
         loops: tuple[Callable[[], None], ...] = (
             self._sweep_loop,
             self._announce_loop,
+            self._post_loop,
             partial(self._watch_loop, worker),
         )
         for number, target in enumerate(loops):
@@ -87,7 +94,8 @@ class Keeper(bootsteps.StartStopStep):
         while not self._done.wait(settings.sweep_s if taken_over else 0):
             try:
                 if not taken_over:
-                    self.take_over()
+                    with no_fork():
+                        self.take_over()
                     taken_over = True
                 self.sweep()
             except StoreUnavailable as error:
@@ -130,13 +138,15 @@ class Keeper(bootsteps.StartStopStep):
         settings, begun_s, count = self._service.settings, time.monotonic(), 0
         late_ms = int(max(0.0, begun_s - self._sweep_planned_s) * 1000)
         while True:
-            hints = self._service.store.sweep(
-                limit=SWEEP_LIMIT,
-                grace_ms=int(settings.hint_grace_s * 1000),
-                cap_ms=int(settings.hint_cap_s * 1000),
-            )
+            with no_fork():
+                hints = self._service.store.sweep(
+                    limit=SWEEP_LIMIT,
+                    grace_ms=int(settings.hint_grace_s * 1000),
+                    cap_ms=int(settings.hint_cap_s * 1000),
+                )
             for hint in hints:
-                try_hint(self._service.app, hint.spec)
+                with no_fork():
+                    self._follow(hint)
             count += len(hints)
             if len(hints) < SWEEP_LIMIT:
                 break
@@ -144,10 +154,32 @@ class Keeper(bootsteps.StartStopStep):
         self._sweep_planned_s = ended_s + settings.sweep_s
         self._service.observer.note(Swept(count, int((ended_s - begun_s) * 1000), late_ms))
 
+    def _follow(self, hint: Hint) -> None:
+        """Hint a job; if it is paused, first do what its timetable asks for."""
+        service, spec = self._service, hint.spec
+        if hint.status is JobStatus.PAUSED:
+            goes_on = keep_appointment(service.store, spec.job_id, service.channels)
+            if goes_on is None:
+                return
+        try_hint(service.app, spec)
+
+    def _post_loop(self) -> None:
+        """Deliver announcements, beside everything else: a slow receiver holds up no job."""
+        service = self._service
+        while service.office.needed and not self._done.wait(service.settings.sweep_s):
+            try:
+                while service.office.deliver_due() and not self._done.is_set():
+                    continue
+            except StoreUnavailable as error:
+                log.warning("announcements: %s", error)
+            except Exception:
+                log.exception("announcements: failed; tried again")
+
     def _announce_loop(self) -> None:
         while True:
             try:
-                self.announce()
+                with no_fork():
+                    self.announce()
             except StoreUnavailable as error:
                 log.warning("announcing agents: %s", error)
             if self._done.wait(ANNOUNCE_EVERY_S):

@@ -56,7 +56,7 @@ def note_revoked(sender: Any, request: Any, expired: bool = False, **_: Any) -> 
         view = service.store.read(request.id)
         if view.outcome is not None:
             service.observer.note(JobEnded(view.spec, view.status, view.outcome))
-        service.store.published(request.id)
+        service.published(request.id, sender.agent.name)
     except StoreUnavailable as error:
         log.warning("job %s: revoked, but the store could not be told: %s", request.id, error)
 

@@ -13,6 +13,7 @@ from celery.signals import task_revoked
 from celery.utils.imports import symbol_by_name
 
 from worker.agent import Agent, by_name
+from worker.announce.channels import check_webhook
 from worker.bootsteps import Keeper
 from worker.celery_config import protect
 from worker.consumer import with_calm_leave
@@ -38,6 +39,9 @@ def install(
     settings = settings or Settings.from_env()
     found = with_delegates([*agents, *load_agents(settings.agents)])
     protect(app)
+    check_webhook(settings.webhook_url, settings, "STEPKEEPER_WEBHOOK_URL")
+    for agent in found:
+        check_webhook(agent.webhook_url, settings, f"agent {agent.name!r}: webhook_url")
     service = Service(app, settings, by_name(found))
     for agent in found:
         app.register_task(AgentTask(agent, service))

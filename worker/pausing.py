@@ -54,13 +54,14 @@ def operator_pause(agent: Agent, job: Job, wish: Wish) -> Paused:
 
 def pause_again(agent: Agent, job: Job, before: Pause, problem: str) -> Paused:
     """Ask the same once more: the answer cannot be used, and nothing of it was."""
+    asked = str(before.details.get("question", before.question))
     return pause(
         agent,
         job,
         before.kind,
-        before.question,
+        f"The values of the last answer do not fit. {problem}\n{asked}",
         actions=proposed(before),
-        details={**before.details, "problem": problem},
+        details={**before.details, "question": asked, "problem": problem},
     )
 
 

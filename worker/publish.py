@@ -42,7 +42,7 @@ def _publish_again(task: AgentTask, end: Ended) -> None:
     stored, so it is counted again; the backend counts each part once.
     """
     task.backend.mark_as_done(end.spec.job_id, end.outcome.value, request=task.request)
-    task.service.store.published(end.spec.job_id)
+    task.service.published(end.spec.job_id, end.spec.agent)
     raise Ignore
 
 
@@ -50,5 +50,5 @@ def _publish_revoked(task: AgentTask, end: Ended) -> None:
     job_id = end.spec.job_id
     task.backend.mark_as_revoked(job_id, end.outcome.text, request=task.request)
     task.send_event("task-revoked", terminated=False, signum=None, expired=False)
-    task.service.store.published(job_id)
+    task.service.published(job_id, end.spec.agent)
     raise Ignore

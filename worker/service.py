@@ -10,7 +10,7 @@ import mmap
 import os
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 
@@ -20,6 +20,8 @@ from api_client.connection import connect, describe
 from api_client.contract import JobSpec, JobStatus
 from api_client.hints import try_hint
 from worker.agent import Agent
+from worker.announce.channels import channels_of
+from worker.announce.office import PostOffice
 from worker.ends import Ended
 from worker.following import follow_up
 from worker.inflight import InFlight
@@ -137,7 +139,8 @@ class Service:
     def _process(self) -> _Process:
         pid = os.getpid()
         if pid not in self._parts:
-            self._parts = {pid: self._assemble()}
+            # The parent's parts stay: closing a copied connection pool could wait for ever.
+            self._parts[pid] = self._assemble()
         return self._parts[pid]
 
     def _assemble(self) -> _Process:
@@ -161,6 +164,7 @@ class Service:
             default_model=lambda: self.default_model,
             stopping=self.stop.is_set,
             hint=self.hint,
+            channels=lambda agent, event: channels_of(agent, event, settings),
             settings=settings.runner,
             observer=observer,
         )
@@ -175,6 +179,23 @@ class Service:
             self.settings.in_flight,
             partial(follow_up, self),
         )
+
+    def channels(self, agent: str, event: str) -> Sequence[str]:
+        """On which channels an event of an agent, by its name, is announced."""
+        return channels_of(self.agents.get(agent), event, self.settings)
+
+    def published(self, job_id: str, agent: str) -> None:
+        """An outcome has reached the result backend; it is announced as well.
+
+        Raises:
+            StoreUnavailable
+        """
+        self.store.published(job_id, self.channels(agent, "ended"))
+
+    @cached_property
+    def office(self) -> PostOffice:
+        """Delivers what is announced."""
+        return PostOffice(self.app, self.settings, self.agents, lambda: self.store)
 
     def hint(self, spec: JobSpec) -> None:
         """Tell the workers of a job; a sweep does it if the broker is away."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, ValidationError, field_validator
+from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from api_client.connection import DEFAULT_URL
@@ -47,6 +47,10 @@ class Settings(BaseSettings):
         metrics_port: where Prometheus finds this worker's metrics; none are kept if not given.
             0 takes a free port, and the log says which.
         metrics_host: the address of that port; its readers need no password.
+        webhook_url: where pauses and ends of jobs are announced (``worker.announce``).
+        webhook_secret: with which what is sent there is signed.
+        webhook_timeout_s: bound on connecting and on waiting for an answer.
+        webhook_attempts: before an announcement is given up, on every channel.
         otel: make OpenTelemetry spans; where they go stands in ``OTEL_…``.
         otel_content: record messages, arguments and results in them.
     """
@@ -76,6 +80,10 @@ class Settings(BaseSettings):
     log_format: Literal["console", "json"] = "console"
     metrics_port: int | None = Field(default=None, ge=0, le=65535)
     metrics_host: str = "127.0.0.1"
+    webhook_url: str = ""
+    webhook_secret: SecretStr = SecretStr("")
+    webhook_timeout_s: float = Field(default=10.0, gt=0, le=300)
+    webhook_attempts: int = Field(default=15, ge=1)
     otel: bool = False
     otel_content: bool = False
 

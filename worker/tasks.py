@@ -16,12 +16,12 @@ from celery import Task
 from celery.exceptions import Ignore
 from celery.result import AsyncResult
 
-from api_client.client import parse_signal
 from api_client.contract import CANCEL_TASK, SIGNAL_TASK
+from api_client.deciding import send_signal
 from api_client.errors import InvalidInput, JobFailed, StoreUnavailable
 from api_client.hints import HINT_HEADER, plain_options, try_hint
-from api_client.refusals import refusal
 from api_client.specs import check_same, spec_from_call
+from api_client.tracing import trace_headers
 from worker.agent import Agent
 from worker.ends import Ended, Left, SliceEnd
 from worker.following import follow_up
@@ -47,6 +47,7 @@ class AgentTask(Task):  # type: ignore[type-arg]
     typing = False  # arguments are checked by ``spec_from_call``, which says more
     acks_late = False
     reject_on_worker_lost = False
+    throws = (JobFailed,)  # an outcome, not a bug: Celery logs it in a line, without a traceback
     track_started = False
     ignore_result = False
     abstract = True
@@ -80,6 +81,8 @@ class AgentTask(Task):  # type: ignore[type-arg]
             return self._apply_eagerly(args, kwargs, task_id, link, link_error, options)
         job_id = task_id or str(uuid.uuid4())
         options.update(link=link, link_error=link_error, shadow=shadow)
+        if headers := trace_headers():
+            options["headers"] = {**headers, **(options.get("headers") or {})}
         delay_ms = self._delay_ms(options)
         spec = spec_from_call(
             job_id,
@@ -210,7 +213,7 @@ class AgentTask(Task):  # type: ignore[type-arg]
         if self.request.is_eager:
             return
         try:
-            self.service.store.published(task_id)
+            self.service.published(task_id, self.agent.name)
         except StoreUnavailable as error:
             log.warning("job %s: published, and will be once more: %s", task_id, error)
 
@@ -219,13 +222,8 @@ def signal_task(service: Service) -> Task[Any, Any]:
     """``stepkeeper.signal(job_id, signal, pause_id=None)``: for programs without this package."""
 
     def run(self: Task[Any, Any], job_id: str, signal: Any, pause_id: str | None = None) -> str:
-        decision = parse_signal(signal)
-        view = service.store.read(job_id)
-        if pause_id is None:
-            if view.pause is None:
-                raise refusal(job_id, "", decision.kind, "not_paused", view.status)
-            pause_id = view.pause.id
-        service.store.signal(job_id, pause_id, decision, str(self.request.id))
+        signal_id = str(self.request.id)
+        view = send_signal(service.store, job_id, signal, pause_id=pause_id, signal_id=signal_id)
         try_hint(service.app, view.spec)
         return "accepted"
 

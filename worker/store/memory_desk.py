@@ -224,6 +224,11 @@ class MemoryDesk:
                     return found[: max(0, count)]
                 self._lock.wait(left)
 
+    def job_cursor(self, after: str) -> str:
+        """See ``JobStore.job_cursor``."""
+        with self._lock:
+            return f"0-{self._number(after)}"
+
     def _number(self, cursor: str) -> int:
         if cursor == "$":
             cursor = self._happened[-1].cursor if self._happened else ""
