@@ -41,6 +41,8 @@ def options_of(request: Context) -> dict[str, Any]:
     elif delivery.get("routing_key"):
         options["queue"] = delivery["routing_key"]
     options.update(request.stamps or {})
+    if traceparent := request.get("traceparent"):
+        options["headers"] = {"traceparent": traceparent}
     return options
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import atexit
 import os
 import shutil
-import sys
 import tempfile
 from dataclasses import dataclass
 from functools import partial
@@ -37,21 +36,12 @@ class Exposed:
 
 
 def prepare_children() -> None:
-    """Let the processes that are forked from this one count into files.
+    """Let this process, and those that are forked from it, count into files.
 
-    Call it before anything imports ``prometheus_client``; later it is too late, unless whoever
-    did that has set ``PROMETHEUS_MULTIPROC_DIR`` before.
-
-    Raises:
-        InvalidInput: it is too late.
+    The folder is the program's own (``PROMETHEUS_MULTIPROC_DIR``), or a new one.
     """
     if os.environ.get(FOLDER):
         return
-    if "prometheus_client" in sys.modules:
-        raise InvalidInput(
-            "STEPKEEPER_METRICS_PORT with --pool=prefork: prometheus_client was imported before "
-            f"the worker could prepare it; set {FOLDER} to an empty folder, or use --pool=threads"
-        )
     folder = tempfile.mkdtemp(prefix="stepkeeper-metrics-")
     os.environ[FOLDER] = folder
     atexit.register(partial(_remove, folder, os.getpid()))
@@ -87,7 +77,10 @@ def serve(host: str, port: int, registry: Any) -> Exposed:
 
 
 def fresh_values() -> None:
-    """After a fork: count with locks that no thread of the parent can have been holding."""
+    """Count into files from here on, with locks that no thread of a parent can have held.
+
+    prometheus-client decides at its import whether it does, which may have been long ago.
+    """
     from prometheus_client import values
 
     values.ValueClass = values.MultiProcessValue()  # type: ignore[no-untyped-call]

@@ -18,6 +18,7 @@ from urllib.parse import unquote, urlsplit
 from celery.app.log import Logging
 from celery.utils.log import get_logger
 
+from api_client.contract import TASK_PREFIX
 from worker.redact import Redactor, is_secret_name
 from worker.telemetry.binding import bound
 
@@ -68,7 +69,7 @@ def environment_secrets(environment: Mapping[str, str]) -> set[str]:
     """Values that are secret by their variable's name, and passwords of URLs."""
     found = set()
     for name, value in environment.items():
-        if is_secret_name(name):
+        if is_secret_name(name) and not value.startswith("/"):  # a folder, such as PWD
             found.add(value)
         if "://" in value and "@" in value:
             found.update(_passwords(value))
@@ -98,10 +99,12 @@ class _Redacting(logging.Formatter):
         return text
 
     def _message(self, record: logging.LogRecord) -> str:
-        """The text; Celery would add a job's answer to it, which is not for the log."""
+        """The text; Celery would add a job's answer or failure to it, which is not for the log."""
         args = record.args
-        if record.name == _CELERYS_TRACE and isinstance(args, dict) and "return_value" in args:
-            return self._hidden(str(record.msg) % {**args, "return_value": "(not shown)"})
+        if record.name == _CELERYS_TRACE and isinstance(args, dict):
+            content = {name: "(not shown)" for name in ("return_value", "exc") if name in args}
+            if str(args.get("name")).startswith(TASK_PREFIX) and content:
+                return self._hidden(str(record.msg) % {**args, **content})
         return self._hidden(record.getMessage())
 
     def _traceback(self, record: logging.LogRecord) -> str:

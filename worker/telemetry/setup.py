@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import os
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
@@ -15,9 +17,11 @@ from worker.telemetry.observer import NOBODY, Observer, Several
 
 if TYPE_CHECKING:
     from api_client.survey import Survey
-    from worker.telemetry.exposing import Exposed
 
 log = logging.getLogger(__name__)
+
+LAST_SPANS_S = 2.0
+"""A worker that ends waits so long for a collector to take what is left."""
 
 
 class Surveyed(Protocol):
@@ -40,9 +44,7 @@ class Telemetry:
     settings: Settings
     started: bool = False
     _registry: Any = None
-    _exposed: Exposed | None = None
-    _tracing: Any = None
-    _closers: list[Callable[[], object]] = field(default_factory=list)
+    _closers: list[tuple[int, Callable[[], object]]] = field(default_factory=list)
 
     def start(self, pool: str) -> None:
         """Called in a worker's main process, before the pool has any children.
@@ -90,7 +92,7 @@ class Telemetry:
         from worker.telemetry.otel import OtelObserver, Tracing, make_tracer
 
         provider, tracer = make_tracer()
-        self._closers.append(provider.force_flush)
+        self._closers.append((os.getpid(), provider.force_flush))
         return OtelObserver(Tracing(tracer, store.read, self.settings.otel_content))
 
     def expose(self, store: Surveyed) -> None:
@@ -99,26 +101,25 @@ class Telemetry:
         Raises:
             InvalidInput: the address cannot be used.
         """
-        if self.settings.metrics_port is None or self._exposed is not None:
+        if self.settings.metrics_port is None:
             return
         from worker.telemetry import exposing
         from worker.telemetry.gauges import StoreGauges
 
         registry = exposing.reading_registry() if exposing.in_files() else self._registry
         registry.register(StoreGauges(store.survey))
-        self._exposed = exposing.serve(
-            self.settings.metrics_host, self.settings.metrics_port, registry
-        )
-        place = f"http://{self._exposed.host}:{self._exposed.port}/metrics"
-        log.info("metrics at %s", place)
+        exposed = exposing.serve(self.settings.metrics_host, self.settings.metrics_port, registry)
+        self._closers.append((os.getpid(), exposed.close))
+        log.info("metrics at http://%s:%d/metrics", exposed.host, exposed.port)
 
     def close(self) -> None:
-        """The worker ends: send what is still here."""
-        if self._exposed is not None:
-            self._exposed.close()
-            self._exposed = None
-        for close in self._closers:
-            close()
+        """This process ends: send what is still here. What a parent has opened is not ours."""
+        mine = [close for pid, close in self._closers if pid == os.getpid()]
+        self._closers = []
+        for close in mine:
+            last = threading.Thread(target=close, name="stepkeeper-last-spans", daemon=True)
+            last.start()
+            last.join(LAST_SPANS_S)
 
 
 def _import(module: str, extra: str, setting: str) -> None:
