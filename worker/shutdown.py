@@ -15,12 +15,14 @@ import signal
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from enum import Enum, auto
 from itertools import count
 from queue import Empty, SimpleQueue
 from typing import Any
 
-from celery.platforms import signals
+from celery.platforms import EX_FAILURE, EX_OK, signals
+from celery.signals import worker_shutting_down
 from celery.worker import state
 
 from api_client.errors import StoreUnavailable
@@ -30,6 +32,7 @@ from worker.service import Service
 log = logging.getLogger(__name__)
 
 FREEING_S = 3.0
+STDOUT = 1
 
 
 class _Wish(Enum):
@@ -73,20 +76,29 @@ class Leaving:
         own handlers would kill calls in flight, and then wait for them all the same.
         """
         if threading.current_thread() is threading.main_thread():
-            self._take_signals(signals["SIGTERM"])
+            self._take_signals()
             threading.Thread(target=self._follow, name="stepkeeper-leaving", daemon=True).start()
 
-    def _take_signals(self, celerys_own: Any) -> None:
-        """Celery's own handler is called once: it takes locks."""
+    def _take_signals(self) -> None:
         numbers = count(1)
 
-        def ask(*args: Any) -> None:
+        def ask(number: int, _: Any) -> None:
             self._service.stop.set()
             self._wishes.put(_Wish.ASK)
             if next(numbers) == 1:
-                celerys_own(*args)
+                self._tell_celery(number)
 
         signals.update(SIGTERM=ask, SIGINT=ask, SIGQUIT=lambda *_: self._wishes.put(_Wish.QUIT))
+
+    def _tell_celery(self, number: int) -> None:
+        """What Celery's own handlers do at first; not to be done twice, because it takes locks."""
+        code = EX_FAILURE if number == signal.SIGINT else EX_OK
+        state.should_stop = code  # type: ignore[assignment] # declared by its first value, None
+        with suppress(OSError):  # nobody reads what it prints
+            os.write(STDOUT, b"\nworker: Warm shutdown (MainProcess)\n")
+        worker_shutting_down.send(
+            sender=self._service.node, sig=signal.Signals(number).name, how="Warm", exitcode=code
+        )
 
     def close(self) -> None:
         """Called when the worker begins to end, asked or not."""

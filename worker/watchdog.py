@@ -18,6 +18,8 @@ from typing import Any
 from celery import Celery
 from celery.worker import state
 
+from worker.forking import no_fork
+
 log = logging.getLogger(__name__)
 
 
@@ -93,7 +95,9 @@ def watch(
     """Look every ``limit_s / 6`` seconds until ``wait`` says that the worker ends."""
     patience = Patience(limit_s)
     while not wait(limit_s / 6):
-        if patience.stalled(look(app, concurrency), time.monotonic()):
+        with no_fork():
+            sight = look(app, concurrency)
+        if patience.stalled(sight, time.monotonic()):
             log.critical(
                 "messages wait, slots are free, and none was taken for %g s: restarting", limit_s
             )
