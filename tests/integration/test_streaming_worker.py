@@ -37,12 +37,17 @@ def server(talker: ModelServer) -> ModelServer:
 
 @pytest.fixture(scope="module", params=["threads", "prefork"])
 def client(
-    request: pytest.FixtureRequest, valkey: EmbeddedServer, talker: ModelServer
+    request: pytest.FixtureRequest,
+    tmp_path_factory: pytest.TempPathFactory,
+    talker: ModelServer,
 ) -> Iterator[AgentClient]:
-    """A client of a worker whose model is the server."""
+    """A client of a worker whose model is the server; other tests do not flush its store."""
     env = {"LLM_BASE_URL": talker.base_url, "LLM_API_KEY": "sk-test", "LLM_MODEL": "m"}
     agents = "tests.support.streaming_agents"
-    with running(valkey.url, agents=agents, pool=request.param, env=env):
+    with (
+        EmbeddedServer(tmp_path_factory.mktemp("streaming")) as valkey,
+        running(valkey.url, agents=agents, pool=request.param, env=env),
+    ):
         yield AgentClient(valkey.url)
 
 
