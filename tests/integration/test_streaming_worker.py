@@ -10,7 +10,7 @@ import pytest
 
 from api_client import AgentClient, JobStatus
 from api_client.live import LiveRecord
-from tests.support.workers import running
+from tests.support.workers import eventually, running
 from worker.devserver import Fault, ModelServer
 from worker.devserver.faults import Compute
 from worker.embedded import EmbeddedServer
@@ -48,7 +48,9 @@ def client(
         EmbeddedServer(tmp_path_factory.mktemp("streaming")) as valkey,
         running(valkey.url, agents=agents, pool=request.param, env=env),
     ):
-        yield AgentClient(valkey.url)
+        found = AgentClient(valkey.url)
+        eventually(found.agents, "the worker announces its agent")
+        yield found
 
 
 def closing(fault: Fault) -> tuple[Fault, threading.Event]:
