@@ -100,5 +100,6 @@ agent = Agent(
     tools=[look, put, pay, fail, hand_to_human],
     model=FunctionModel(speak, name="chaos"),
     context=world,
+    parallel_safe=True,
     max_steps=100,
 )

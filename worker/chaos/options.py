@@ -30,9 +30,11 @@ class Options:
         seed: of everything that is drawn: kinds of jobs, moments and targets of strikes.
         pool: of the workers.
         concurrency: jobs at once in one worker.
+        in_flight: if above 0, that many jobs at once on an event loop beside the slots.
         appendfsync: of Redis.
         lease_s: seconds after which a dead worker's jobs are taken over by another worker.
-        deadline_s: seconds after the last strike in which every job must have come to its end.
+        deadline_s: seconds after the last strike in which every job must have come to its end;
+            before that, seconds without any movement after which the run is given up and judged.
         keep: folder that keeps ledger, logs, data and report; a temporary one if not given.
     """
 
@@ -43,17 +45,21 @@ class Options:
     seed: int = 1
     pool: Pool = "threads"
     concurrency: int = 16
+    in_flight: int = 0
     appendfsync: Fsync = "always"
     lease_s: float = 5.0
     deadline_s: float = 120.0
     keep: Path | None = None
 
     def __post_init__(self) -> None:
-        at_least = {"jobs": 1, "workers": 1, "concurrency": 1, "kills": 0, "redis_restarts": 0}
+        at_least = {"jobs": 1, "workers": 1, "concurrency": 1, "in_flight": 0}
+        at_least |= {"kills": 0, "redis_restarts": 0}
         for name, least in at_least.items():
             value = getattr(self, name)
             if value < least:
                 raise InvalidInput(f"{name}={value}: must be at least {least}")
+        if self.in_flight and self.pool != "threads":
+            raise InvalidInput(f"in_flight={self.in_flight}: only with pool='threads'")
         if self.lease_s < 1:
             raise InvalidInput(f"lease_s={self.lease_s:g}: must be at least 1 second")
         if self.deadline_s <= 0:
@@ -70,4 +76,5 @@ class Options:
 
         So recovery is measured, and not the length of a queue.
         """
-        return max(4, round((self.workers - 0.5) * self.concurrency))
+        at_once = self.in_flight or self.concurrency
+        return max(4, round((self.workers - 0.5) * at_once))

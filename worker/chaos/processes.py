@@ -32,6 +32,7 @@ def worker_environment(options: Options, url: str, ledger: Path) -> dict[str, st
         "STEPKEEPER_REDIS_URL": url,
         "STEPKEEPER_AGENTS": "worker.chaos.agents",
         "STEPKEEPER_CONCURRENCY": str(options.concurrency),
+        "STEPKEEPER_IN_FLIGHT": str(options.in_flight),
         "STEPKEEPER_LEASE_S": str(options.lease_s),
         "STEPKEEPER_SWEEP_S": "0.5",
         "STEPKEEPER_HINT_GRACE_S": "2",
@@ -46,10 +47,14 @@ class WorkerProcess:
 
     Args:
         log: the file that takes what it prints.
+
+    Attributes:
+        boot: how the store calls its latest start; empty until it has been recognised there.
     """
 
     def __init__(self, node: str, options: Options, env: Mapping[str, str], log: Path) -> None:
         self.node = node
+        self.boot = ""
         self._command = [
             *(sys.executable, "-m", "celery", "-A", "worker.app", "worker"),
             *(f"--hostname={node}", f"--pool={options.pool}"),
@@ -63,6 +68,7 @@ class WorkerProcess:
 
     def start(self) -> None:
         """Start it; returns before it takes messages."""
+        self.boot = ""
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(  # noqa: S603 - our own program and arguments
                 self._command,
@@ -82,17 +88,32 @@ class WorkerProcess:
 
     @property
     def up(self) -> bool:
-        """Whether it is meant to run.
+        """Whether it runs; raises ``WorkerDied`` if it should and does not."""
+        self.check()
+        return self._process is not None
+
+    def check(self) -> None:
+        """Look whether it still runs.
 
         Raises:
-            WorkerDied: it ended by itself.
+            WorkerDied: it ended by itself; says what it printed last.
         """
-        if self._process is None:
-            return False
-        code = self._process.poll()
+        code = None if self._process is None else self._process.poll()
         if code is not None:
-            raise WorkerDied(f"worker {self.node} ended by itself with code {code}: {self._log}")
-        return True
+            lines = self._log.read_text("utf-8", "replace").split("\n")
+            last = next((line for line in reversed(lines) if line.strip()), "nothing")
+            raise WorkerDied(
+                f"worker {self.node} ended by itself with code {code}; it printed last: {last}"
+            )
+
+    def recognise(self, node: str, boot: str, pid: int) -> None:
+        """Learn the name of this start from an owner whose process is one of ours."""
+        if not self.boot and node == self.node and self._process is not None:
+            try:
+                ours = os.getpgid(pid) == self._process.pid
+            except ProcessLookupError:
+                return
+            self.boot = boot if ours else ""
 
     def kill(self) -> None:
         """SIGKILL it with all its children; returns when it is dead."""

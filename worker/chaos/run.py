@@ -97,6 +97,7 @@ class _Run:
         self, field: Field, server: EmbeddedServer, workers: list[WorkerProcess], say: Say
     ) -> None:
         self._field = field
+        self._workers = workers
         self._wrecker = Wrecker(field, server, workers)
         self._people = People(field)
         self._say = say
@@ -107,14 +108,31 @@ class _Run:
         """Everything that can be known when all jobs have ended, or the time is up."""
         pool = cleanup.enter_context(ThreadPoolExecutor(2, thread_name_prefix="chaos"))
         cleanup.callback(self._field.close)  # before the pool waits for its threads
-        self._wait_for(lambda: bool(self._field.client.agents()))
+        self._wait_for_workers()
         self._others = [pool.submit(self._wrecker.work), pool.submit(self._people.work)]
+        try:
+            self._submit_all()
+            self._wait_for_ends()
+        except _Stuck:
+            self._say("nothing moves any more")
+        return gather(self._field, self._wrecker, self._people)
+
+    def _wait_for_workers(self) -> None:
+        """Wait until a worker has announced the agent.
+
+        Raises:
+            WorkerDied: none will.
+        """
+        while not self._field.patiently(self._field.client.agents):
+            self._look_after()
+            self._field.pause()
+
+    def _submit_all(self) -> None:
+        """Submit every job, at the pace of the strikes and of the workers."""
         for job in self._field.plan.jobs:
             self._wait_for(partial(self._may_submit, job))
             self._submit(job)
         self._wait_for(lambda: self._wrecker.finished)
-        self._wait_for_ends()
-        return gather(self._field, self._wrecker, self._people)
 
     def _may_submit(self, job: PlannedJob) -> bool:
         under_way = len(self._field.ids) - self._field.ended() - self._field.staying()
@@ -132,13 +150,29 @@ class _Run:
     # --- waiting ---------------------------------------------------------------------------
 
     def _wait_for(self, condition: Callable[[], bool]) -> None:
+        """Wait until the condition holds.
+
+        Raises:
+            _Stuck: for the time of the deadline no job has ended and nothing was struck.
+        """
+        moved, deadline = self._moved(), self._deadline()
         while not self._field.patiently(condition):
             self._look_after()
             self._field.pause()
+            if moved != (moved := self._moved()):
+                deadline = self._deadline()
+            elif time.monotonic() > deadline:
+                raise _Stuck
+
+    def _moved(self) -> tuple[int, int]:
+        return self._field.ended(), self._wrecker.done.total()
+
+    def _deadline(self) -> float:
+        return time.monotonic() + self._field.options.deadline_s
 
     def _wait_for_ends(self) -> None:
         """Wait until every job has come to its end, at most until the deadline."""
-        deadline = time.monotonic() + self._field.options.deadline_s
+        deadline = self._deadline()
         left = set(self._field.jobs)
         while left and time.monotonic() < deadline:
             self._look_after()
@@ -153,7 +187,13 @@ class _Run:
         return view.published or (stays and self._field.is_asked(view))
 
     def _look_after(self) -> None:
-        """Say how far things are; raises what went wrong with the others."""
+        """Say how far things are; raises what went wrong with the others.
+
+        Workers are looked at while nobody kills them; the wrecker does it otherwise.
+        """
+        if not self._others or self._wrecker.finished:
+            for worker in self._workers:
+                worker.check()
         for other in self._others:
             if other.done():
                 other.result()
@@ -165,3 +205,7 @@ class _Run:
                 f"{self._field.ended()} ended, {done['kill']} kills, "
                 f"{done['restart_redis']} Redis restarts"
             )
+
+
+class _Stuck(Exception):
+    """Jobs are under way, and none of them moves."""

@@ -220,7 +220,9 @@ def recoveries(
         after = (
             event.at
             for event in events[victim.job_id]
-            if event.at > victim.killed_ms and event.kind in ("claimed", "failed")
+            if event.at > victim.killed_ms
+            and event.kind in ("claimed", "failed")
+            and event.data.get("worker") != victim.owner
         )
         first = next(after, None)
         if first is not None:

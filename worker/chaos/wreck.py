@@ -29,12 +29,13 @@ class Victim:
     """A job that a killed worker was running.
 
     Attributes:
-        killed_ms: when the worker was found dead, in milliseconds since the epoch.
+        owner: of its lease, as the store has it: node, start and process.
+        killed_ms: when it was killed, in milliseconds since the epoch.
         down_s: seconds for which it was left down.
     """
 
     job_id: str
-    node: str
+    owner: str
     killed_ms: int
     down_s: float
 
@@ -108,25 +109,27 @@ class Wrecker:
         self._wait(strike.delay_s)
         running = self._running_on(worker)
         if strike.part and self._field.options.pool == "prefork" and running:
-            self._kill_part(worker, running[int(strike.draw * len(running))])
+            self._kill_part(running[int(strike.draw * len(running))])
         else:
             down_s = 0.0 if self._back else strike.down_s  # somebody must be there to take over
+            now_ms = self._strike_now()
             worker.kill()
-            self._note(worker, self._running_on(worker), down_s)
+            self._note(self._running_on(worker), now_ms, down_s)
             self._back[worker.node] = time.monotonic() + down_s
         self.done["kill"] += 1
         self._wait(0)
 
-    def _kill_part(self, worker: WorkerProcess, job: JobView) -> None:
+    def _kill_part(self, job: JobView) -> None:
         """Kill one process of a pool: the one that runs this job."""
-        os.kill(_process_of(job), signal.SIGKILL)
-        self._note(worker, [job], 0.0)
+        now_ms = self._strike_now()
+        os.kill(_owner(job)[2], signal.SIGKILL)
+        self._note([job], now_ms, 0.0)
 
-    def _note(self, worker: WorkerProcess, jobs: Sequence[JobView], down_s: float) -> None:
-        now_ms = self._struck_now()
-        self.victims += [Victim(job.job_id, worker.node, now_ms, down_s) for job in jobs]
+    def _note(self, jobs: Sequence[JobView], now_ms: int, down_s: float) -> None:
+        self.victims += [Victim(job.job_id, job.worker or "", now_ms, down_s) for job in jobs]
 
-    def _struck_now(self) -> int:
+    def _strike_now(self) -> int:
+        """Note the moment of a strike; returns it."""
         self.moments.append(time.time_ns() // 1_000_000)
         return self.moments[-1]
 
@@ -141,21 +144,24 @@ class Wrecker:
             self._wait()
 
     def _running_on(self, worker: WorkerProcess) -> list[JobView]:
-        running = self._field.listed(JobStatus.RUNNING)
-        return [view for view in running if (view.worker or "").startswith(f"{worker.node}/")]
+        """The jobs of this start of a worker; those of earlier ones are still being freed."""
+        running = [view for view in self._field.listed(JobStatus.RUNNING) if view.worker]
+        for view in running:
+            worker.recognise(*_owner(view))
+        return [view for view in running if _owner(view)[:2] == (worker.node, worker.boot)]
 
     # --- Redis -----------------------------------------------------------------------------
 
     def _restart_redis(self, strike: Strike) -> None:
         self._wait(strike.delay_s)
         self._server.kill()
-        self._struck_now()
+        self._strike_now()
         self._wait(strike.down_s / 2)
         if strike.both:
             self._kill_unseen(strike)
         self._wait(strike.down_s / 2)
         self._server.start()
-        self._struck_now()
+        self._strike_now()
         self.done["restart_redis"] += 1
 
     def _kill_unseen(self, strike: Strike) -> None:
@@ -179,7 +185,7 @@ class Wrecker:
     def _drop(self) -> None:
         """Take a message from the queue and forget it."""
         if self._take() is not None:
-            self._struck_now()
+            self._strike_now()
             self.done["drop_hint"] += 1
 
     def _take(self) -> bytes | None:
@@ -188,6 +194,7 @@ class Wrecker:
         return None if taken is None else taken[1]
 
 
-def _process_of(job: JobView) -> int:
-    """The process that holds a job: its owner is ``NODE/BOOT/PID/``."""
-    return int((job.worker or "").split("/")[2])
+def _owner(job: JobView) -> tuple[str, str, int]:
+    """Who holds a job, ``NODE/BOOT/PID/``: the node, its start and the process."""
+    node, boot, pid = (job.worker or "").split("/")[:3]
+    return node, boot, int(pid)

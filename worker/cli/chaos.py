@@ -37,6 +37,9 @@ def chaos(
         Literal["threads", "prefork"], typer.Option(help="Of the workers.")
     ] = "threads",
     concurrency: Annotated[int, typer.Option(help="Jobs at once in one worker.")] = 16,
+    in_flight: Annotated[
+        int, typer.Option(help="Jobs at once on an event loop of each worker; 0: on threads.")
+    ] = 0,
     appendfsync: Annotated[Literal["always", "everysec"], typer.Option(help="Of Redis.")] = (
         "always"
     ),
@@ -67,6 +70,7 @@ def chaos(
         seed=seed,
         pool=pool,
         concurrency=concurrency,
+        in_flight=in_flight,
         appendfsync=appendfsync,
         lease_s=lease,
         deadline_s=deadline,

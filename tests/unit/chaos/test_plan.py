@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -79,10 +80,11 @@ def test_some_workers_stay_down_for_longer_than_the_lease() -> None:
     [
         ({"jobs": 0}, "jobs=0: must be at least 1"),
         ({"kills": -1}, "kills=-1: must be at least 0"),
+        ({"in_flight": 8, "pool": "prefork"}, "in_flight=8: only with pool='threads'"),
         ({"lease_s": 0.5}, "lease_s=0.5: must be at least 1 second"),
         ({"deadline_s": 0}, "deadline_s=0: must be above 0"),
     ],
 )
-def test_options_that_make_no_sense_are_refused(wrong: dict[str, float], text: str) -> None:
+def test_options_that_make_no_sense_are_refused(wrong: dict[str, Any], text: str) -> None:
     with pytest.raises(InvalidInput, match=text):
-        replace(OPTIONS, **wrong)  # type: ignore[arg-type]
+        replace(OPTIONS, **wrong)

@@ -216,12 +216,14 @@ def test_the_answer_must_be_that_of_the_person_who_was_first() -> None:
 
 
 def _struck(*ends: tuple[int, float], moments: tuple[int, ...] = ()) -> Report:
-    events = tuple(event(at, "claimed") for at in (1500, 3000, 9000))
-    victims = tuple(Victim("j1", "w", at, down_s) for at, down_s in ends)
+    claims = ((1001, "w1"), (1500, "w2"), (3000, "w2"), (9000, "w2"))
+    events = tuple(event(at, "claimed", worker=worker) for at, worker in claims)
+    victims = tuple(Victim("j1", "w1", at, down_s) for at, down_s in ends)
     return verdict(facts(events=events), victims=victims, moments=moments)
 
 
 def test_recovery_runs_from_the_kill_to_the_next_claim() -> None:
+    """A claim by the dying worker itself, a moment before its death, is none."""
     report = _struck((1000, 0.0), (2000, 0.0), (3000, 7.0))
     assert report.recovery_s == Recovery(p50=1.0, p95=6.0, max=6.0)
     assert report.recovery_restarted_s == Recovery(p50=0.5, p95=1.0, max=1.0)
