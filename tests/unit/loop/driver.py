@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any
 
-from api_client.contract import JobSpec, Outcome, Pause, Signal
+from api_client.contract import JobSpec, Mail, Outcome, Pause, Signal
 from worker.agent import Agent
 from worker.context import ActionContext
 from worker.effects import (
@@ -102,6 +103,7 @@ class Driver:
     """One job of one agent.
 
     Attributes:
+        arriving: messages of people, by the number of commits before which they do not come.
         crash: asked with the number of each instant, from 0, whether the process dies there.
             Instants are before and after each call, before and after each commit and end.
     """
@@ -115,6 +117,8 @@ class Driver:
     run: str | None = None
     pause: Pause | None = None
     signal: Signal | None = None
+    mail: list[Mail] = field(default_factory=list)
+    arriving: dict[int, list[str]] = field(default_factory=dict)
     tries: int = 0
     events: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
     context: ActionContext | None = None
@@ -126,6 +130,7 @@ class Driver:
     children: dict[str, int] = field(default_factory=dict)
     paid: Paid = field(default_factory=Paid)
     instant: int = 0
+    _numbers: Iterator[int] = field(default_factory=lambda: count(1))
     _in_flight: list[tuple[Counter[Any], Any]] = field(default_factory=list)
 
     # --- the job's way -----------------------------------------------------------------------
@@ -176,6 +181,7 @@ class Driver:
             attempt=self.tries,
             pause=self.pause if self.signal is not None else None,
             signal=self.signal,
+            mail=tuple(self.mail),
         )
 
     def state(self) -> RunState:
@@ -203,7 +209,9 @@ class Driver:
                 answer = tuple(self._sub_job(sub.job_id) for sub in jobs)
             case Commit(kind=kind, data=data, messages=messages, consumes_signal=consumes):
                 answer = None
+                self.mail = [mail for mail in self.mail if mail.number > (effect.heard or 0)]
                 self._write(job, kind, data, messages, consumes)
+                job.mail = tuple(self.mail)
         self._moment()
         return answer
 
@@ -266,6 +274,8 @@ class Driver:
         self.events.append((kind, json.loads(json.dumps(data))))
         if consumes:
             self.signal = self.pause = None
+        for text in self.arriving.pop(len(self.commits), []):
+            self.mail.append(Mail(number=next(self._numbers), text=text))
         answered = {m["tool_call_id"] for m in messages if m["role"] == "tool"}
         self._in_flight = [
             (lost, key)

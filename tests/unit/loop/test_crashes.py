@@ -8,8 +8,8 @@ Each job is first driven without a crash, then once for each instant at which it
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
@@ -18,7 +18,10 @@ from pydantic import BaseModel
 from api_client.contract import (
     Answer,
     Approve,
+    CallDecision,
+    Decide,
     DidNotHappen,
+    Edit,
     Extend,
     Happened,
     Pause,
@@ -117,6 +120,22 @@ def person(pause: Pause) -> Signal:
 class Case:
     agent: Agent
     script: tuple[Any, ...]
+    person: Callable[[Pause], Signal] = person
+    arriving: Mapping[int, list[str]] = field(default_factory=dict)
+
+
+def one_at_a_time(pause: Pause) -> Signal:
+    """Decides about the first of several calls, and about the next when asked again."""
+    if "decide" not in pause.accepts:
+        return person(pause)
+    first, *_ = pause.actions
+    return Decide(calls={first.call_id: CallDecision(approve=False, reason="not this one")})
+
+
+def in_its_place(pause: Pause) -> Signal:
+    """Answers the open calls in the tools' place, and says something besides."""
+    assert pause.action is not None
+    return Edit(answers={pause.action.call_id: "done by hand"}, message="I did it myself.")
 
 
 CASES: dict[str, Case] = {
@@ -200,20 +219,34 @@ CASES: dict[str, Case] = {
         ),
         (*(act("word " * 20, *calls("look", start=n)) for n in range(6)), "42"),
     ),
+    "several calls to allow": Case(
+        agent(), (act("a", *calls("charge", "put", "charge", "charge")), "42"), one_at_a_time
+    ),
+    "a person does it": Case(
+        agent(),
+        (act("a", *calls("put", "charge", "look")), act("b", *calls("put")), "42"),
+        in_its_place,
+    ),
+    "people tell it something": Case(
+        agent(),
+        (act("a", *calls("put", "look")), act("b", *calls("put")), "42"),
+        arriving={1: ["faster"], 3: ["slower", "好了"], 5: ["stop"]},
+    ),
     "a refusal": Case(agent(), (act("a", *calls("put")), say("", refusal="I cannot"))),
 }
 
 
 def driver_of(case: Case, crash: Callable[[int], bool]) -> Driver:
-    return Driver(case.agent, Script(case.script), crash=crash)
+    arriving = {number: list(texts) for number, texts in case.arriving.items()}
+    return Driver(case.agent, Script(case.script), crash=crash, arriving=arriving)
 
 
-def finish(driver: Driver) -> End:
+def finish(driver: Driver, case: Case) -> End:
     """Drive to the end; a call in doubt is looked up, as a person would in the books."""
 
     def decide(pause: Pause) -> Signal:
         if pause.kind is not PauseKind.UNKNOWN_OUTCOME:
-            return person(pause)
+            return case.person(pause)
         assert pause.action is not None
         if driver.paid.runs[pause.action.call_id]:
             return Happened(result="it is in the books", by="anna")
@@ -247,10 +280,10 @@ each_case = pytest.mark.parametrize("case", list(CASES.values()), ids=list(CASES
 @each_case
 def test_a_crash_at_each_instant(case: Case) -> None:
     calm = driver_of(case, lambda _: False)
-    expected = told(finish(calm))
+    expected = told(finish(calm, case))
     for instant in range(calm.instant):
         driver = driver_of(case, lambda number, at=instant: number == at)  # type: ignore[misc]
-        assert told(finish(driver)) == expected, f"crash at instant {instant}"
+        assert told(finish(driver, case)) == expected, f"crash at instant {instant}"
         check(driver, calm, f"crash at instant {instant}")
 
 
@@ -259,14 +292,14 @@ def test_a_crash_at_each_instant(case: Case) -> None:
 def test_crashes_again_and_again(case: Case, every: int) -> None:
     """Each attempt but every ``every``-th gets a few instants further."""
     calm = driver_of(case, lambda _: False)
-    expected = told(finish(calm))
+    expected = told(finish(calm, case))
     lucky = iter(range(10**6))
 
     def crash(number: int) -> bool:
         return number % 4 == 3 and next(lucky) % every != 0
 
     driver = driver_of(case, crash)
-    assert told(finish(driver)) == expected
+    assert told(finish(driver, case)) == expected
     check(driver, calm, f"crashes, every {every}")
 
 
@@ -303,11 +336,11 @@ def once_calls(driver: Driver) -> list[str]:
 def test_an_attempt_is_numbered_after_a_crash(case: Case) -> None:
     """A tool can see that it may have run before."""
     calm = driver_of(case, lambda _: False)
-    finish(calm)
+    finish(calm, case)
     assert all(numbers == [1] for numbers in calm.paid.attempts.values())
     for instant in range(calm.instant):
         driver = driver_of(case, lambda number, at=instant: number == at)  # type: ignore[misc]
-        finish(driver)
+        finish(driver, case)
         for numbers in driver.paid.attempts.values():
             assert len(set(numbers)) == len(numbers)
             assert numbers in ([1], [2], [1, 2])
@@ -319,7 +352,7 @@ def test_the_cases_do_what_they_are_called() -> None:
     kinds: set[str] = set()
     for name, case in CASES.items():
         driver = driver_of(case, lambda _: False)
-        finish(driver)
+        finish(driver, case)
         pauses[name] = [pause.kind for pause in driver.pauses]
         kinds |= set(driver.kinds())
     human, approval = PauseKind.HAND_TO_HUMAN, PauseKind.APPROVAL
@@ -331,17 +364,18 @@ def test_the_cases_do_what_they_are_called() -> None:
     assert PauseKind.REPEATED_ACTION in pauses["the same action again and again"]
     assert pauses["models fail"] == [PauseKind.MODEL_ERROR]
     assert {"reply", "observation", "started", "resumed", "retry", "delegated"} <= kinds
-    assert {"awaiting", "compacted", "summary", "paused", "finished", "failed"} <= kinds
+    assert pauses["several calls to allow"] == [approval, approval, approval]
+    assert {"heard", "awaiting", "compacted", "summary", "paused", "finished", "failed"} <= kinds
 
 
 def test_a_once_call_in_doubt_pauses() -> None:
     case = CASES["calls that must not be doubled"]
     calm = driver_of(case, lambda _: False)
-    finish(calm)
+    finish(calm, case)
     doubts = 0
     for instant in range(calm.instant):
         driver = driver_of(case, lambda number, at=instant: number == at)  # type: ignore[misc]
-        finish(driver)
+        finish(driver, case)
         kinds = [pause.kind for pause in driver.pauses]
         assert kinds in ([], [PauseKind.UNKNOWN_OUTCOME])
         doubts += len(kinds)
