@@ -17,6 +17,7 @@ from worker.agent import Agent
 from worker.announce.body import body_of
 from worker.announce.channels import WEBHOOK, channels_of, signature_of, url_of
 from worker.announce.webhook import NotDelivered, post
+from worker.forking import no_fork
 from worker.settings import Settings
 from worker.store.base import CheckpointStore, Post
 
@@ -67,7 +68,8 @@ class PostOffice:
         """
         # An attempt whose worker died is made again when its time has passed.
         lease_ms = int((3 * self._settings.webhook_timeout_s + 30) * 1000)
-        posts = self._store().fetch_post(AT_ONCE, lease_ms)
+        with no_fork():
+            posts = self._store().fetch_post(AT_ONCE, lease_ms)
         if len(posts) > 1:
             with ThreadPoolExecutor(len(posts), "stepkeeper-post") as pool:
                 list(pool.map(self._deliver, posts))
@@ -79,21 +81,24 @@ class PostOffice:
         """One attempt, and a note of what became of it."""
         store = self._store()
         try:
-            self._send(one, body_of(store, one))
+            with no_fork():
+                said = body_of(store, one)
+            self._send(one, said)
         except StoreUnavailable as away:
             log.warning("announcement %s: %s; it is tried again", one.post_id, away)
         except Exception as failed:  # noqa: BLE001 - whatever a broker or a task raises
             self._failed(store, one, failed)
         else:
-            store.note_post(one.post_id, "delivered")
+            with no_fork():
+                store.note_post(one.post_id, "delivered")
 
     def _failed(self, store: CheckpointStore, one: Post, failed: Exception) -> None:
         error = str(failed) if isinstance(failed, NotDelivered) else repr(failed)[:200]
         log.warning("announcement %s: attempt %d failed: %s", one.post_id, one.tries, error)
-        if one.tries >= self._settings.webhook_attempts:
-            store.note_post(one.post_id, "given_up", error)
-        else:
-            store.note_post(one.post_id, "pending", error, int(delay_s(one.tries) * 1000))
+        over = one.tries >= self._settings.webhook_attempts
+        delay_ms = 0 if over else int(delay_s(one.tries) * 1000)
+        with no_fork():
+            store.note_post(one.post_id, "given_up" if over else "pending", error, delay_ms)
 
     def _send(self, one: Post, said: Mapping[str, Any]) -> None:
         agent = self._agents.get(one.agent)
@@ -109,7 +114,8 @@ class PostOffice:
             raise NotDelivered("the agent has no such signature here")
         task: Any = maybe_signature(signature, app=self._app)  # type: ignore[arg-type]
         task_id = str(uuid.uuid5(_TASK_IDS, one.post_id))
-        task.clone(args=(dict(said),)).apply_async(task_id=task_id, retry=False)
+        with no_fork():
+            task.clone(args=(dict(said),)).apply_async(task_id=task_id, retry=False)
 
 
 def delay_s(tries: int) -> float:

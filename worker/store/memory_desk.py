@@ -22,6 +22,7 @@ from api_client.inbox import (
 )
 from api_client.labels import may_answer
 from api_client.pauses import to_ms
+from api_client.records import EVENT_ID_PATTERN
 from api_client.redis_desk import MAX_UNHEARD
 from api_client.refusals import not_told
 from worker.store.base import Post, PostState
@@ -232,10 +233,9 @@ class MemoryDesk:
     def _number(self, cursor: str) -> int:
         if cursor == "$":
             cursor = self._happened[-1].cursor if self._happened else ""
-        first, _, number = (cursor or "0-0").partition("-")
-        if not (first.isascii() and first.isdigit() and (number or "0").isdigit()):
+        if cursor and not EVENT_ID_PATTERN.fullmatch(cursor):
             raise InvalidInput(f"event cursor {shorten(cursor)}: give one as it was read")
-        return int(number or 0)
+        return int(cursor.partition("-")[2] or 0)
 
     # --- the inbox ---------------------------------------------------------------------------
 

@@ -35,10 +35,7 @@ local function deadline_in(timetable, from)
 end
 
 local function enter_inbox(agent, tenant, kind, labels, since, deadline)
-  local facets = {'agent:' .. agent, 'kind:' .. kind}
-  if tenant then
-    facets[#facets + 1] = 'tenant:' .. tenant
-  end
+  local facets = {'agent:' .. agent, 'kind:' .. kind, 'tenant:' .. (tenant or '')}
   for _, label in ipairs(labels) do
     facets[#facets + 1] = 'label:' .. label
   end
