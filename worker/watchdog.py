@@ -66,23 +66,29 @@ def look(app: Celery, concurrency: int) -> Sight:
 
 
 def _waiting(app: Celery) -> int | None:
-    connection = app.connection_for_read()
-    away: tuple[type[BaseException], ...] = (
-        OSError,
-        *connection.connection_errors,
-        *connection.channel_errors,
-    )
+    """Messages in the queues from which this worker is meant to take; operators may change that."""
     try:
-        with connection:
-            channel: Any = connection.default_channel
-            depths = [
-                int(channel.queue_declare(queue=queue.name, passive=True).message_count)
-                for queue in app.amqp.queues.consume_from.values()
-            ]
-    except away as error:
+        with app.connection_for_read() as connection:
+            return sum(_depth(connection, name) for name in list(app.amqp.queues.consume_from))
+    except _lost(app) as error:
         log.debug("watchdog: the broker cannot be reached: %s", error)
         return None
-    return sum(depths)
+
+
+def _depth(connection: Any, queue: str) -> int:
+    """How many messages wait in a queue; none in one that nobody has made yet."""
+    channel = connection.channel()  # a refusal closes it, so each queue has its own
+    try:
+        return int(channel.queue_declare(queue=queue, passive=True).message_count)
+    except connection.channel_errors as error:
+        log.debug("watchdog: queue %s: %s", queue, error)
+        return 0
+    finally:
+        channel.close()
+
+
+def _lost(app: Celery) -> tuple[type[BaseException], ...]:
+    return (OSError, *app.connection_for_read().connection_errors)
 
 
 def watch(
@@ -108,4 +114,8 @@ def watch(
 def replace_process(_code: int) -> None:
     """Start this program anew in the same process, with the same arguments."""
     arguments = [sys.executable, *sys.orig_argv[1:]]
-    os.execv(sys.executable, arguments)  # noqa: S606 - our own command line
+    try:
+        os.execv(sys.executable, arguments)  # noqa: S606 - our own command line
+    except OSError:
+        log.critical("cannot restart; whoever supervises this worker has to", exc_info=True)
+        os._exit(1)

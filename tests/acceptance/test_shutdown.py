@@ -124,7 +124,8 @@ def test_the_control_command_is_a_signal_too(lab: Lab) -> None:
     """``celery control shutdown`` waits no longer than SIGTERM."""
     leaving = lab.worker("w1@test", env=SHORT_GRACE)
     hold(lab, leaving, "put-held-2")
-    lab.plain.control.broadcast("shutdown")
+    with lab.plain.connection_for_write() as connection:
+        lab.plain.control.broadcast("shutdown", connection=connection)
     assert leaving.wait_dead(timeout_s=10) == 0
     assert "1 s have passed" in leaving.log
 

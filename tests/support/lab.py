@@ -49,7 +49,7 @@ class Lab:
         self._results: list[AsyncResult[Any]] = []
         self._gates.mkdir()
         self._crashes.mkdir()
-        self._env = {
+        self.env = {
             "TEST_LEDGER": str(self.ledger.path),
             "TEST_GATES": str(self._gates),
             "TEST_CRASHES": str(self._crashes),
@@ -61,7 +61,7 @@ class Lab:
     def start(self, name: str = "w1@test", *, env: Any = None, **options: Any) -> RunningWorker:
         """A worker that is starting."""
         worker = self._nursery.start(
-            self.url, app=APP, name=name, env={**self._env, **(env or {})}, **options
+            self.url, app=APP, name=name, env={**self.env, **(env or {})}, **options
         )
         self._workers.append(worker)
         return worker
