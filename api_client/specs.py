@@ -30,6 +30,8 @@ def make_spec(
     Raises:
         InvalidInput: names the field, the value and what is wrong.
     """
+    if metadata is not None and not isinstance(metadata, Mapping):
+        raise InvalidInput(f"metadata: a JSON object is expected (given: {shorten(metadata)})")
     if isinstance(labels, str):
         raise InvalidInput(f"labels: a list of texts is expected (given: {shorten(labels)})")
     try:

@@ -50,9 +50,9 @@ def lab_note(value: Any, where: str = "") -> Any:
 
 
 @app.task(name="lab.failed")
-def lab_failed(job_id: str, where: str = "") -> None:
-    """An errback that takes the failed task's id."""
-    note("errback", where=where, value=job_id)
+def lab_failed(request: Any, error: Any, traceback: Any, where: str = "") -> None:
+    """An errback, in the form that Celery calls where the task failed."""
+    note("errback", where=where, value=request.id, error=str(error), traced=bool(traceback))
 
 
 @app.task(name="lab.upper")

@@ -1,0 +1,78 @@
+"""Messages doubled, dropped and late: one runner, one effect, one result (rules 1 and 3)."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from typing import Any
+
+from tests.support.lab import Lab
+from tests.support.workers import eventually
+
+QUEUE = "celery"
+
+
+def doubled(lab: Lab, times: int) -> int:
+    """Put each waiting message into the queue so many times more; returns how many there were."""
+    waiting: list[Any] = lab.redis.lrange(QUEUE, 0, -1)
+    for raw in waiting:
+        for _ in range(times):
+            message = json.loads(raw)
+            message["properties"]["delivery_tag"] = str(uuid.uuid4())
+            lab.redis.lpush(QUEUE, json.dumps(message))
+    return len(waiting)
+
+
+def test_two_workers_given_the_same_hint_at_once(lab: Lab) -> None:
+    job_id = str(uuid.uuid4())
+    result = lab.send(f"put look @{job_id}", job_id)
+    assert doubled(lab, 49) == 1
+    with lab.shut(f"put-{job_id}-1"):
+        lab.worker("w1@test")
+        lab.worker("w2@test")
+        lab.wait_gate(f"put-{job_id}-1")
+        eventually(lambda: lab.redis.llen(QUEUE) == 0, "every message has been taken up")
+        held = lab.record(job_id)
+        assert len(lab.events(job_id, "claimed")) == 1
+    assert result.get(timeout=30) == "put 1; look 2"
+    lab.wait_published(job_id)
+    assert len(lab.ledger.entries("put")) == 1
+    assert len(lab.events(job_id, "claimed")) == 1, "the others left without a trace"
+    assert [entry["step"] for entry in lab.ledger.entries("model")] == [1, 2, 3]
+    assert held["record"][b"epoch"] == b"1"
+
+
+def test_doubles_of_a_finished_job_change_nothing(lab: Lab) -> None:
+    lab.worker()
+    job_id = lab.submit("put")
+    assert lab.client.result(job_id, 30) == "put 1"
+    lab.wait_published(job_id)
+    before = lab.record(job_id)
+    for _ in range(5):
+        lab.plain.send_task("agent.plan", args=["put"], task_id=job_id)
+    eventually(lambda: lab.redis.llen(QUEUE) == 0, "every message has been taken up")
+    other = lab.submit("look")
+    assert lab.client.result(other, 30) == "look 1"
+    assert lab.record(job_id) == before
+    assert len(lab.ledger.entries("put")) == 1
+
+
+def test_a_message_that_was_lost_is_sent_again_by_a_sweep(lab: Lab) -> None:
+    job_id = lab.submit("put")
+    lab.redis.delete(QUEUE)
+    lab.worker()
+    assert lab.client.result(job_id, 30) == "put 1"
+    assert len(lab.events(job_id, "claimed")) == 1
+
+
+def test_doubles_of_a_paused_job_wake_nobody(lab: Lab) -> None:
+    lab.worker()
+    job_id = lab.submit("ask")
+    lab.wait_status(job_id, "paused")
+    before = lab.record(job_id)
+    for _ in range(5):
+        lab.plain.send_task("agent.plan", args=["ask"], task_id=job_id)
+    other = lab.submit("look")
+    assert lab.client.result(other, 30) == "look 1"
+    assert lab.record(job_id) == before
+    assert lab.redis.llen(QUEUE) == 0
