@@ -215,6 +215,8 @@ class AgentInfo(Contract):
     seen: int = 0
     limits: dict[str, float] = Field(default_factory=dict)
     """What one job may spend, by budget: ``steps``, ``tokens``, ``cost``, ``active_s``."""
+    release: str = ""
+    """Version of Stepkeeper in the worker that has announced it."""
 
 
 class JobEvent(Contract):

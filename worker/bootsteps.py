@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 from functools import partial
+from importlib.metadata import version
 from typing import Any
 
 from celery import bootsteps
@@ -192,5 +193,6 @@ class Keeper(bootsteps.StartStopStep):
         for agent in self._service.agents.values():
             route = app.amqp.router.route({}, agent.task_name)
             queue = route.get("queue")
-            infos.append(agent.info(getattr(queue, "name", queue) or ""))
+            info = agent.info(getattr(queue, "name", queue) or "")
+            infos.append(info.model_copy(update={"release": version("stepkeeper")}))
         self._service.store.announce(infos)

@@ -11,6 +11,7 @@ import typer
 from worker.cli import (
     chaos,
     deciding,
+    doctor,
     evaluating,
     failures,
     looking,
@@ -29,7 +30,17 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for room in (working, submitting, looking, deciding, showing, chaos, evaluating, serve):
+for room in (
+    working,
+    submitting,
+    looking,
+    deciding,
+    showing,
+    doctor,
+    chaos,
+    evaluating,
+    serve,
+):
     room.register(app)
 
 

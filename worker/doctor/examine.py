@@ -1,0 +1,90 @@
+"""Everything that the doctor looks at, in order."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib.metadata import version
+
+from celery import Celery
+
+from api_client.connection import connect, describe, translated
+from api_client.errors import StoreUnavailable
+from api_client.survey import SurveyStore
+from worker.celery_config import ours
+from worker.doctor import celery_rules, environment, fleet, model_api, server
+from worker.doctor.findings import Finding, Findings, error
+from worker.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Patient:
+    """What is looked at.
+
+    Attributes:
+        app: whose settings are checked; one of our own, as ``stepkeeper worker`` has it, if not
+            given.
+        workers: whether workers should be running.
+        model: whether to ask the model's API.
+    """
+
+    settings: Settings
+    app: Celery | None = None
+    workers: bool = True
+    model: bool = False
+    environment: Mapping[str, str] = field(default_factory=lambda: os.environ)
+
+
+def examine(patient: Patient) -> list[Finding]:
+    """Look at everything; errors first.
+
+    Raises:
+        InvalidInput: the store's URL has another form.
+    """
+    found = [*_examine(patient)]
+    return sorted(found, key=lambda finding: finding.level != "error")
+
+
+def _examine(patient: Patient) -> Findings:
+    settings = patient.settings
+    app = patient.app or _own_app(settings)
+    yield from environment.check(patient.environment, settings)
+    if settings.agents:
+        yield from environment.check_agents(settings)
+    yield from celery_rules.check(app.conf, settings)
+    yield from _store(patient, app)
+    if patient.model:
+        yield from model_api.check(model_api.gather(patient.environment))
+
+
+def _own_app(settings: Settings) -> Celery:
+    app = Celery("stepkeeper-doctor", set_as_current=False)
+    app.conf.update(ours(settings))
+    return app
+
+
+def _store(patient: Patient, app: Celery) -> Findings:
+    """The server, and what stands in it; without a server nothing else can be said."""
+    settings = patient.settings
+    where = describe(settings.redis_url)
+    with connect(settings.redis_url, timeout_s=3.0) as client:
+        try:
+            facts = server.gather(client, where, settings.partitions)
+        except StoreUnavailable as reason:
+            yield error(
+                "redis", "STEPKEEPER_REDIS_URL", str(reason), "start it, or correct the URL"
+            )
+            return
+        yield from server.check(facts, settings)
+        if facts.denied:
+            return
+        store = SurveyStore(client, partitions=settings.partitions, where=where)
+        survey, agents = store.survey(), store.agents()
+        with translated(where):
+            seconds, micros = client.time()
+    now_ms = seconds * 1000 + micros // 1000
+    told = fleet.FleetFacts(agents, now_ms, version("stepkeeper"), survey=survey)
+    if patient.workers:
+        fleet.ask_broker(app, told)
+    yield from fleet.check(told)
