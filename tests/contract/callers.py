@@ -7,7 +7,7 @@ from collections.abc import Callable
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, precondition, rule
 
-from api_client.contract import Answer, JobSpec, JobStatus, Outcome, Retry
+from api_client.contract import Answer, JobSpec, JobStatus, Mail, Outcome, Retry, Wish
 from api_client.errors import Conflict, JobNotFound
 from tests.contract.promises import JOBS, RETENTION, Promised, Promises
 from tests.contract.worlds import MINUTE
@@ -99,6 +99,37 @@ class Callers(Promises):
     def answer_a_pause(self, twice: bool) -> None:
         self.signal(job_id=self.paused()[0], which="open", accepted=True, again=False, twice=twice)
 
+    @rule(job_id=JOBS, twice=st.booleans())
+    def tell(self, job_id: str, twice: bool) -> None:
+        """A person has something to say to the model."""
+        job = self.there(job_id)
+        text = f"t{next(self.numbers)}"
+
+        def send() -> None:
+            self.store.message(job_id, Mail(text=text), text)
+
+        if job is None or job.status.ended:
+            self._refused(job_id, send)
+            return
+        send()
+        job.mail.append(text)
+        if twice:
+            self.unchanged(job_id, send, "rule 2: the same message again changes nothing")
+
+    @rule(job_id=JOBS)
+    def want_a_pause(self, job_id: str) -> None:
+        """An operator wants the job paused at its next commit."""
+        job = self.there(job_id)
+
+        def send() -> None:
+            self.store.halt(job_id, Wish(by="anna"))
+
+        if job is None or job.status.ended or job.status is JobStatus.PAUSED:
+            self._refused(job_id, send)
+            return
+        send()
+        job.halt = True
+
     def _refused(self, job_id: str, send: Callable[[], None]) -> None:
         def act() -> str:
             try:
@@ -107,5 +138,5 @@ class Callers(Promises):
                 return type(error).__name__
             return "taken"
 
-        answer = self.unchanged(job_id, act, "rule 12: a refused signal changes nothing")
-        assert answer != "taken", "rule 12: only the first fitting signal is taken"
+        answer = self.unchanged(job_id, act, "rule 12: what is refused changes nothing")
+        assert answer != "taken", "rule 12: only the first that fits is taken"

@@ -50,6 +50,9 @@ class Promised:
     pauses: int = 0
     signals: dict[str, str] = field(default_factory=dict)
     waiting_signal: str | None = None
+    mail: list[str] = field(default_factory=list)
+    heard: int = 0
+    halt: bool = False
     outcome: Outcome | None = None
     gone_at: int | None = None
 

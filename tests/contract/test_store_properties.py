@@ -24,7 +24,7 @@ from worker.embedded import EmbeddedServer
 _SLOW = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large]
 PROFILES = {
     "ci": settings(
-        max_examples=80,
+        max_examples=60,
         stateful_step_count=40,
         deadline=None,
         derandomize=True,
@@ -64,6 +64,7 @@ def run(make_world: Callable[[], World], chosen: settings) -> None:
     run_state_machine_as_test(machine, settings=chosen)
 
 
+@pytest.mark.timeout(3600)
 def test_the_rules_hold_in_memory() -> None:
     run(MemoryWorld, profile(MEMORY_IS_FAST))
 

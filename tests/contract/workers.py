@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, consumes, multiple, precondition, rule
 
-from api_client.contract import JobStatus, Outcome, Pause
+from api_client.contract import JobStatus, Outcome, Pause, PauseKind
 from tests.contract.acts import BROKEN, DONE, QUESTION, message, sweep
 from tests.contract.callers import Callers
 from tests.contract.promises import (
@@ -86,6 +86,9 @@ class Workers(Callers):
         assert answer.tries == job.tries <= MAX_TRIES, "rule 15: tries are counted and bounded"
         signal = getattr(answer.signal, "value", None)
         assert signal == job.waiting_signal, "rule 12: the first signal is the one that counts"
+        unheard = [mail.text for mail in answer.mail]
+        assert unheard == job.mail[job.heard :], "rule 2: what a person said is heard once"
+        assert (answer.halt is not None) is job.halt, "rule 13: a wish to pause is not forgotten"
         job.status, job.wait_until = JobStatus.RUNNING, 0
 
     def _check_publishing(self, job: Promised, answer: ToPublish) -> None:
@@ -101,12 +104,22 @@ class Workers(Callers):
             "rule 1: a job has one outcome"
         )
 
-    @rule(held=claims, texts=st.integers(0, 2), takes_up=st.booleans(), twice=st.booleans())
-    def commit(self, held: Held, texts: int, takes_up: bool, twice: bool) -> None:
+    @rule(
+        held=claims,
+        texts=st.integers(0, 2),
+        takes_up=st.booleans(),
+        hears=st.booleans(),
+        twice=st.booleans(),
+    )
+    def commit(
+        self, held: Held, texts: int, takes_up: bool, hears: bool = False, twice: bool = False
+    ) -> None:
+        told = self.jobs[held.job_id] if self.may_write(held) else Promised()
+        heard = len(told.mail) if hears and len(told.mail) > told.heard else None
         fresh = [f"m{next(self.numbers)}" for _ in range(texts)]
         takes_up = takes_up and held.signal
         progress = Progress(
-            run_json(1), "reply", {}, [message(t) for t in fresh], consumes_signal=takes_up
+            run_json(1), "reply", {}, [message(t) for t in fresh], takes_up, heard=heard
         )
         ticket = Ticket(held.job_id, held.epoch, held.seq + 1)
 
@@ -118,13 +131,21 @@ class Workers(Callers):
             assert answer == "fenced", "rule 3: a stale epoch is refused"
             return
         job = self.jobs[held.job_id]
-        expected = "cancel" if job.cancel else "committed"
+        job.heard = job.heard if heard is None else heard
+        expected = self._verdict(job)
         made = act()
-        assert made == expected, "rule 13: a commit says whether a cancel is wanted"
+        assert made == expected, f"rule 13: a commit tells what is wanted, {expected}, not {made}"
         self._progressed(job, held, fresh, takes_up)
         held.last, held.answer, held.left = act, made, self.world.raw(held.job_id)
         if twice:
             self.repeat(held=held)
+
+    def _verdict(self, job: Promised) -> str:
+        if job.cancel:
+            return "cancel"
+        if job.halt:
+            return "halt"
+        return "mail" if job.heard < len(job.mail) else "committed"
 
     def _progressed(self, job: Promised, held: Held, fresh: list[str], takes_up: bool) -> None:
         job.messages += fresh
@@ -148,7 +169,7 @@ class Workers(Callers):
         job = self.there(held.job_id)
         fresh = [f"m{next(self.numbers)}" for _ in range(texts)]
         takes_up = held.signal and status is not JobStatus.QUEUED
-        pause = QUESTION.model_copy(update={"id": f"p{job.pauses + 1 if job else 1}"})
+        pause = self._pause(job or Promised())
         payloads: dict[JobStatus, Pause | Outcome] = {
             JobStatus.PAUSED: pause,
             JobStatus.SUCCEEDED: DONE,
@@ -176,6 +197,10 @@ class Workers(Callers):
         if twice:
             self.repeat(held=held)
 
+    def _pause(self, job: Promised) -> Pause:
+        kind = PauseKind.OPERATOR if job.halt else QUESTION.kind
+        return QUESTION.model_copy(update={"id": f"p{job.pauses + 1}", "kind": kind})
+
     def _settled(self, job: Promised, status: JobStatus, payload: Pause | Outcome | None) -> None:
         job.status, job.tries = status, 0
         if status.ended:
@@ -187,7 +212,7 @@ class Workers(Callers):
         elif isinstance(payload, Outcome):
             job.end(status, payload)
         elif status is JobStatus.PAUSED:
-            job.pauses += 1
+            job.pauses, job.halt = job.pauses + 1, False
         elif status is JobStatus.WAITING:
             job.wait_until = self.now + 3 * MINUTE
 

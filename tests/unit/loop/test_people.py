@@ -373,3 +373,22 @@ def test_extending_a_budget(bench: Bench, amount: float) -> None:
     assert isinstance(again, Paused)
     assert again.pause.details["limit"] == 2 + amount
     assert driver.state().steps == 2 + int(amount)
+
+
+def test_rule_5_only_the_call_that_died_counts_its_attempts(bench: Bench) -> None:
+    calls = [("put", {"x": 1}, "c1"), ("put", {"x": 2}, "c2")]
+    driver = Driver(bench.agent(), Script([act("", *calls), act("", ("put", {"x": 3}, "c3")), "x"]))
+    for deaths in (1, 2):
+        driver.crash = lambda _, runs=deaths: len(bench.done) == runs  # type: ignore[misc]
+        assert driver.slice() is None
+    driver.crash = lambda _: False
+    assert isinstance(driver.go(), Finished)
+    assert driver.paid.attempts == {"c1": [1, 2, 3], "c2": [1], "c3": [1]}
+
+
+def test_a_reply_starts_the_count_of_model_errors_anew(bench: Bench) -> None:
+    busy = ModelError("busy", "retry")
+    script = [busy, act("", ("put", {"x": 1})), busy, act("", ("put", {"x": 2})), busy, "done"]
+    driver, end = drive(bench.agent(max_model_attempts=2), script)
+    assert isinstance(end, Finished)
+    assert [wait.attempt for wait in driver.waits] == [1, 1, 1]
