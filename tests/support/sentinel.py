@@ -35,7 +35,8 @@ class SentinelTrio:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self.primary = EmbeddedServer(folder / "primary")
+        at_once = {"repl-diskless-sync-delay": "0"}
+        self.primary = EmbeddedServer(folder / "primary", config=at_once)
         self.replica: EmbeddedServer | None = None
         self._ports = list(free_ports(3))
         self._sentinels: list[subprocess.Popen[bytes]] = []
@@ -74,15 +75,23 @@ class SentinelTrio:
         config = folder / "sentinel.conf"
         primary = self.primary.endpoint.port
         config.write_text(_CONFIG.format(port=port, folder=folder, master=MASTER, primary=primary))
-        return subprocess.Popen(
-            [str(server_binary()), str(config), "--sentinel"],
-            stdout=(folder / "log").open("wb"),
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
+        with (folder / "log").open("wb") as log:
+            return subprocess.Popen(
+                [str(server_binary()), str(config), "--sentinel"],
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
 
     def _agreed(self) -> bool:
-        return all(self._knows_all(port) for port in self._ports)
+        return self._in_step() and all(self._knows_all(port) for port in self._ports)
+
+    def _in_step(self) -> bool:
+        """Whether the replica has all that the primary has."""
+        assert self.replica is not None
+        client: Any = redis.Redis.from_url(self.replica.url)
+        with client:
+            return bool(client.info("replication")["master_link_status"] == "up")
 
     def _knows_all(self, port: int) -> bool:
         state = self._ask(port)
