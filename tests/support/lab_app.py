@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from functools import wraps
 from typing import Any
@@ -40,6 +41,8 @@ for name, point in POINTS.items():
     setattr(RedisCheckpointStore, name, dying(getattr(RedisCheckpointStore, name), point))
 
 app = make_app()
+if visibility_s := os.environ.get("TEST_VISIBILITY_TIMEOUT_S"):
+    app.conf.broker_transport_options["visibility_timeout"] = float(visibility_s)
 
 
 @app.task(name="lab.note")
