@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -45,8 +46,14 @@ def trace(
         str, typer.Option(metavar="OFFSET", help="Only what came after the record of this id.")
     ] = "0",
     full: Annotated[bool, typer.Option("--full", help="Whole observations.")] = False,
+    html: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write one page with a timeline instead; - is stdout."),
+    ] = None,
 ) -> int:
     """A job's steps: plan, action, observation, and what people did. JSON: one line a record."""
+    if html is not None:
+        return _write_page(session, job, html)
     from api_client.records import check_offset
     from worker.rendering import follow as followed
     from worker.rendering import print_trace, trace_records, written
@@ -60,6 +67,27 @@ def trace(
     events = (followed if follow else written)(session.store, job, after)
     for record in trace_records(session.store, job, events):
         session.out.value(record)
+    return failures.OK
+
+
+def _write_page(session: Session, job: str, path: Path) -> int:
+    """The trace as a page, into a file or onto standard output.
+
+    Raises:
+        InvalidInput: the file cannot be written.
+    """
+    from api_client.errors import InvalidInput
+    from worker.rendering import trace_page
+
+    page = trace_page(session.store, job)
+    if str(path) == "-":
+        session.out.exactly(page.rstrip("\n"))
+        return failures.OK
+    try:
+        path.write_text(page, encoding="utf-8")
+    except OSError as error:
+        raise InvalidInput(f"--html {path}: {error.strerror}") from None
+    session.out.result({"job_id": job, "html": str(path)}, f"written: {path}")
     return failures.OK
 
 
