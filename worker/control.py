@@ -69,10 +69,20 @@ def stepkeeper_boot(state: Any) -> str:
 
 
 def live_namesakes(service: Service) -> list[str]:
-    """Other workers of this node name that are alive: their boot ids."""
-    replies = service.app.control.broadcast(
-        stepkeeper_boot.__name__, destination=[service.node], reply=True, timeout=NAMESAKE_S
-    )
+    """Other workers of this node name that are alive: their boot ids.
+
+    Over a connection of its own: one of the app's pool would go on waiting for replies, and each
+    pool process forked afterwards would, in closing its copy, wait for them as well, until Celery
+    kills it for not starting.
+    """
+    with service.app.connection_for_write() as connection:
+        replies = service.app.control.broadcast(
+            stepkeeper_boot.__name__,
+            destination=[service.node],
+            reply=True,
+            timeout=NAMESAKE_S,
+            connection=connection,
+        )
     boots = [boot for reply in replies or () for boot in reply.values()]
     return [boot for boot in boots if boot != service.boot]
 
