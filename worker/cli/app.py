@@ -11,6 +11,7 @@ import typer
 from worker.cli import (
     chaos,
     deciding,
+    desk,
     doctor,
     evaluating,
     failures,
@@ -35,6 +36,7 @@ for room in (
     submitting,
     looking,
     deciding,
+    desk,
     showing,
     doctor,
     chaos,

@@ -34,6 +34,10 @@ _VALUES = {
     "retry": "",
     "happened": "result",
     "did_not_happen": "",
+    "decide": "calls",
+    "edit": "message",
+    "fail": "reason",
+    "cancel": "",
 }
 
 

@@ -1,9 +1,9 @@
-"""``status``, ``trace``, ``jobs``, ``inbox``, ``agents``: commands that change nothing."""
+"""``status``, ``trace``, ``inbox``, ``jobs``, ``agents``: commands that change nothing."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -16,6 +16,19 @@ if TYPE_CHECKING:
 
 JobArgument = Annotated[str, typer.Argument(metavar="JOB", help="The job's id.")]
 LimitOption = Annotated[int, typer.Option(min=1, max=10_000, help="The most that is listed.")]
+
+
+AgentOption = Annotated[str | None, typer.Option(help="Only jobs of this agent.")]
+LabelOption = Annotated[
+    str | None, typer.Option(help="Only pauses for people with this label; '' for anybody's.")
+]
+KindOption = Annotated[
+    str | None, typer.Option(help="Only pauses of this kind, such as approval or budget.")
+]
+TenantOption = Annotated[str | None, typer.Option(help="Only this tenant's jobs.")]
+OlderOption = Annotated[
+    float | None, typer.Option(metavar="SECONDS", min=0.0, help="Waiting for at least so long.")
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -91,14 +104,47 @@ def _write_page(session: Session, job: str, path: Path) -> int:
     return failures.OK
 
 
-def inbox(session: Session, limit: LimitOption = 100) -> int:
+def inbox(
+    session: Session,
+    limit: LimitOption = 100,
+    agent: AgentOption = None,
+    label: LabelOption = None,
+    kind: KindOption = None,
+    tenant: TenantOption = None,
+    older_than: OlderOption = None,
+    order: Annotated[str, typer.Option(help="oldest, newest or deadline.")] = "oldest",
+    cursor: Annotated[
+        str, typer.Option(metavar="CURSOR", help="Go on behind the page that gave it.")
+    ] = "",
+) -> int:
     """Jobs that wait for a person, the longest waiting first."""
     from worker.cli.tables import inbox_listing
 
-    views = session.client.inbox(limit)
-    values = [view.model_dump(mode="json") for view in views]
-    session.out.result(values, inbox_listing(views) if views else "nobody is waited for")
+    chosen = filter_of(agent, label, kind, tenant, older_than)
+    how: Any = {"order": order}
+    page = session.client.inbox(limit, cursor, **chosen, **how)
+    values = [view.model_dump(mode="json") for view in page]
+    session.out.result(values, inbox_listing(page) if page else "nobody is waited for")
+    if page.next_cursor:
+        session.out.note(f"stepkeeper: there are more; go on with --cursor {page.next_cursor}")
     return failures.OK
+
+
+def filter_of(
+    agent: str | None,
+    label: str | None,
+    kind: str | None,
+    tenant: str | None,
+    older_than: float | None,
+) -> dict[str, Any]:
+    """Which of the paused jobs, as ``AgentClient.inbox`` takes it."""
+    return {
+        "agent": agent,
+        "label": label,
+        "kind": kind,
+        "tenant": tenant,
+        "older_than_s": older_than,
+    }
 
 
 def jobs(

@@ -10,7 +10,8 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 from rich.text import Text
 
-from api_client.contract import AgentInfo, JobView
+from api_client.contract import AgentInfo, Delivery, JobEvent, JobView
+from api_client.deciding import ManyItem
 from worker.rendering.printer import STATUS_STYLES, local_time
 from worker.rendering.texts import (
     about,
@@ -92,6 +93,36 @@ def inbox_listing(views: Sequence[JobView]) -> Listing:
         if view.pause is not None
     ]
     return Listing(("job", "agent", "waits", "for", "question"), rows)
+
+
+def many_listing(items: Sequence[ManyItem]) -> Listing:
+    """What became of each job of many."""
+    rows = [(item.job_id, item.pause_id, "yes" if item.done else item.error) for item in items]
+    return Listing(("job", "pause", "taken"), rows)
+
+
+def deliveries_listing(deliveries: Sequence[Delivery]) -> Listing:
+    """Announcements, one a line."""
+    rows = [
+        (
+            one.id,
+            one.event,
+            one.channel,
+            one.state,
+            str(one.tries),
+            local_time(one.at),
+            one.error or (f"again at {local_time(one.due)}" if one.due else ""),
+        )
+        for one in deliveries
+    ]
+    columns = ("announcement", "event", "by", "state", "attempts", "happened", "why")
+    return Listing(columns, rows)
+
+
+def event_line(event: JobEvent) -> str:
+    """One event of one of all jobs."""
+    data = " ".join(f"{name}={plain(value)}" for name, value in event.data.items())
+    return clean(f"{local_time(event.at)}  {event.event:<9} {event.agent} {event.job_id} {data}")
 
 
 def jobs_listing(views: Sequence[JobView]) -> Listing:

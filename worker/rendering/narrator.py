@@ -22,7 +22,17 @@ from worker.rendering.transcript import Call, TranscriptReader, text_of
 Tone = Literal["head", "plain", "action", "quiet", "bad", "wait", "person"]
 
 TERMINATE = "terminate"
-_VALUES = ("value", "arguments", "reason", "amount", "answer", "result")
+_VALUES = (
+    "value",
+    "arguments",
+    "reason",
+    "amount",
+    "answer",
+    "result",
+    "calls",
+    "answers",
+    "message",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +84,12 @@ class Narrator:
             "awaiting": self._awaiting,
             "paused": self._paused,
             "signal": self._signal,
-            "resumed": self._nothing,
+            "resumed": self._resumed,
+            "message": self._message,
+            "heard": self._heard,
+            "pause_wanted": self._pause_wanted,
+            "reminder": self._reminder,
+            "escalated": self._escalated,
             "version": self._version,
             "retry": self._retry,
             "summary": self._summary,
@@ -224,6 +239,35 @@ class Narrator:
         waited = "" if self._paused_at is None else f"after {duration(event.at - self._paused_at)}"
         yield Line("signal", f"{data.get('kind')} by {by}{said}{note}", "person", waited)
 
+    def _resumed(self, event: Event) -> Iterator[Line]:
+        """What a person answered in the place of several calls."""
+        places = event.data.get("answers")
+        for index in places if isinstance(places, list) else ():
+            yield from self._answer(_whole(index))
+
+    def _message(self, event: Event) -> Iterator[Line]:
+        note = f" (note: {event.data['note']})" if event.data.get("note") else ""
+        said = self._cut(plain(event.data.get("text")))
+        yield Line("message", f"by {_by(event)}: {said}{note}", "person", self._when(event))
+
+    def _heard(self, event: Event) -> Iterator[Line]:
+        first = _whole(event.data.get("i"))
+        for index in range(first, first + _whole(event.data.get("n"))):
+            yield Line("told", self._cut(text_of(self._transcript.at(index))), "person")
+
+    def _pause_wanted(self, event: Event) -> Iterator[Line]:
+        note = f": {event.data['note']}" if event.data.get("note") else ""
+        yield Line("pause", f"wanted by {_by(event)}{note}", "person", self._when(event))
+
+    def _reminder(self, event: Event) -> Iterator[Line]:
+        yield Line("reminded", f"of pause {event.data.get('pause')}", "wait", self._when(event))
+
+    def _escalated(self, event: Event) -> Iterator[Line]:
+        labels = event.data.get("labels")
+        who = ", ".join(map(str, labels)) if isinstance(labels, list) else ""
+        text = f"pause {event.data.get('pause')} now waits for {who}"
+        yield Line("escalated", text, "wait", self._when(event))
+
     def _cancel(self, event: Event) -> Iterator[Line]:
         note = f": {event.data['note']}" if event.data.get("note") else ""
         by = event.data.get("by") or "somebody who gave no name"
@@ -256,6 +300,10 @@ class Narrator:
 
     def _when(self, event: Event) -> str:
         return f"at +{duration(max(0, event.at - self._created))}"
+
+
+def _by(event: Event) -> str:
+    return str(event.data.get("by") or "somebody who gave no name")
 
 
 def _whole(value: Any) -> int:

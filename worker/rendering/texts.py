@@ -27,6 +27,10 @@ _SIGNALS = {
     "retry": "retry {job}",
     "happened": 'signal {job} happened "RESULT"',
     "did_not_happen": "signal {job} did_not_happen",
+    "decide": 'signal {job} decide --as-json \'{{"CALL": {{"approve": true}}}}\'',
+    "edit": 'edit {job} "MESSAGE"',
+    "fail": 'fail {job} "REASON"',
+    "cancel": "cancel {job}",
 }
 
 
