@@ -74,7 +74,7 @@ class StoreMachine(Workers):
         held = self.claim(job_id=job_id, owner="last/boot/1/")
         if isinstance(held, Held):
             end = JobStatus.SUCCEEDED
-            self.settle(held=held, status=end, texts=1, cancelled=False, twice=True)
+            self.settle(held=held, status=end, texts=1)
         job = self.there(job_id)
         if job is not None and job.status.ended and job.gone_at is None:
             self._published(job_id, job)

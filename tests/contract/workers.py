@@ -114,6 +114,8 @@ class Workers(Callers):
     def commit(
         self, held: Held, texts: int, takes_up: bool, hears: bool = False, twice: bool = False
     ) -> None:
+        if hears:
+            self.tell(job_id=held.job_id, twice=False)
         told = self.jobs[held.job_id] if self.may_write(held) else Promised()
         heard = len(told.mail) if hears and len(told.mail) > told.heard else None
         fresh = [f"m{next(self.numbers)}" for _ in range(texts)]
@@ -158,14 +160,16 @@ class Workers(Callers):
         held=claims,
         status=st.sampled_from(ENDINGS),
         texts=st.integers(0, 1),
-        cancelled=st.sampled_from([False, False, True]),
+        first=st.sampled_from(["", "", "", "cancel", "halt"]),
         twice=st.booleans(),
     )
     def settle(
-        self, held: Held, status: JobStatus, texts: int, cancelled: bool, twice: bool
+        self, held: Held, status: JobStatus, texts: int, first: str = "", twice: bool = True
     ) -> None:
-        if cancelled:
+        if first == "cancel":
             self.cancel(job_id=held.job_id)
+        if first == "halt":
+            self.want_a_pause(job_id=held.job_id)
         job = self.there(held.job_id)
         fresh = [f"m{next(self.numbers)}" for _ in range(texts)]
         takes_up = held.signal and status is not JobStatus.QUEUED
