@@ -28,7 +28,7 @@ demo: $(READY)
 	$(BIN)/stepkeeper demo $(ARGS)
 
 test: $(READY)
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile $(ARGS)
 
 check: $(READY)
 	$(BIN)/ruff format --check .
