@@ -17,6 +17,8 @@ from starlette.types import ASGIApp
 
 from api_client.errors import StepkeeperError
 from worker.web import api
+from worker.web.console import errors, routes
+from worker.web.console.visitors import LoginNeeded
 from worker.web.documents import DESCRIPTION
 from worker.web.guards import Guard
 from worker.web.parts import Parts
@@ -30,6 +32,7 @@ from worker.web.problems import (
 
 log = logging.getLogger(__name__)
 
+API_PREFIX = "/v1/"
 REFERENCES = "#/components/schemas/{model}"
 
 
@@ -64,6 +67,9 @@ def make_service(parts: Parts) -> FastAPI:
     )
     app.state.parts = parts
     app.include_router(api.router)
+    for room in routes.ROUTERS:
+        app.include_router(room)
+    app.mount("/static", routes.files(), name="static")
     _handle_errors(app)
     app.openapi = lambda: _described(app)  # type: ignore[method-assign]
     return app
@@ -85,28 +91,39 @@ def _described(app: FastAPI) -> dict[str, Any]:
 
 
 def _handle_errors(app: FastAPI) -> None:
-    async def problem(_: Request, error: Exception) -> Response:
+    def answer(request: Request, problem: Problem) -> Response:
+        if request.url.path.startswith(API_PREFIX):
+            return problem.response()
+        return errors.page(request, problem)
+
+    async def problem(request: Request, error: Exception) -> Response:
         assert isinstance(error, Problem)
-        return error.response()
+        return answer(request, error)
 
-    async def ours(_: Request, error: Exception) -> Response:
+    async def ours(request: Request, error: Exception) -> Response:
         assert isinstance(error, StepkeeperError)
-        return problem_of(error).response()
+        return answer(request, problem_of(error))
 
-    async def form(_: Request, error: Exception) -> Response:
+    async def form(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
-        return invalid_request(error.errors()).response()
+        return answer(request, invalid_request(error.errors()))
 
-    async def http(_: Request, error: Exception) -> Response:
+    async def http(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
-        return problem_of_status(error.status_code, error.detail, error.headers).response()
+        return answer(request, problem_of_status(error.status_code, error.detail, error.headers))
 
     async def bug(request: Request, _: Exception) -> Response:
         log.error("%s %s broke", request.method, request.url.path)
-        return problem_of_status(500, "something went wrong here; the log tells more").response()
+        return answer(
+            request, problem_of_status(500, "something went wrong here; the log tells more")
+        )
+
+    async def login(request: Request, _: Exception) -> Response:
+        return errors.login(request)
 
     app.add_exception_handler(Problem, problem)
     app.add_exception_handler(StepkeeperError, ours)
     app.add_exception_handler(RequestValidationError, form)
     app.add_exception_handler(HTTPException, http)
+    app.add_exception_handler(LoginNeeded, login)
     app.add_exception_handler(Exception, bug)

@@ -11,6 +11,7 @@ from api_client import AgentClient
 from api_client.admin import AdminStore
 from api_client.answers import problems
 from api_client.contract import AgentInfo, Event, JobSpec, JobStatus, JobView, Pause, Signal
+from api_client.deciding import ManyReport
 from api_client.errors import AlreadyAnswered
 from api_client.inbox import InboxFilter, InboxPage, Order
 from api_client.refusals import not_found
@@ -141,11 +142,14 @@ class Desk:
         Raises:
             InvalidInput: the cursor is none of this order.
         """
+        return self._store.inbox(self._own(wanted), order=order, limit=limit, cursor=cursor)
+
+    def _own(self, wanted: InboxFilter) -> InboxFilter:
+        """The same, of those that the caller may answer."""
         own: dict[str, Any] = {"visible_to": self.caller.held}
         if self.caller.tenant:
             own["tenant"] = self.caller.tenant
-        chosen = wanted.model_copy(update=own)
-        return self._store.inbox(chosen, order=order, limit=limit, cursor=cursor)
+        return wanted.model_copy(update=own)
 
     @property
     def _restricted(self) -> bool:
@@ -190,12 +194,48 @@ class Desk:
             _check_form(view.pause, given)
         own_id = uuid.uuid4().hex if signal_id is None else f"{self.caller.id}:{signal_id}"
         try:
-            self._client.signal(job_id, given, pause_id=pause_id, signal_id=own_id)
+            self._client.signal(
+                job_id, given, pause_id=pause_id, signal_id=own_id, labels=self.caller.held
+            )
         except AlreadyAnswered as error:
             answered = self.job(job_id).answered
             same = answered is not None and answered.pause_id == pause_id
             raise already_answered(str(error), answered if same else None) from None
         return Decided(job_id, pause_id or "", signal.kind, given["by"])
+
+    def decide_many(
+        self, wanted: InboxFilter, signal: Signal, *, dry_run: bool, limit: int
+    ) -> ManyReport:
+        """Decide many pauses in the same way. See ``AgentClient.signal_many``."""
+        self.needs(Role.REVIEW)
+        given = {**signal.model_dump(mode="json"), "by": self.caller.signs(signal.by)}
+        return self._client.signal_many(
+            self._own(wanted), given, dry_run=dry_run, limit=limit, labels=self.caller.held
+        )
+
+    def message(
+        self, job_id: str, text: str, *, by: str = "", note: str = "", message_id: str | None = None
+    ) -> None:
+        """Tell a job something; the model reads it before its next reply.
+
+        Raises:
+            InvalidInput, Conflict
+        """
+        self.needs(Role.REVIEW)
+        self.job(job_id)
+        own_id = None if message_id is None else f"{self.caller.id}:{message_id}"
+        signed = self.caller.signs(by)
+        self._client.message(job_id, text, by=signed, note=note, message_id=own_id)
+
+    def pause(self, job_id: str, *, by: str = "", note: str = "") -> None:
+        """Pause a job at its next commit.
+
+        Raises:
+            Conflict
+        """
+        self.needs(Role.REVIEW, Role.OPERATE)
+        self.job(job_id)
+        self._client.pause(job_id, by=self.caller.signs(by), note=note)
 
     def cancel(self, job_id: str, *, by: str = "", note: str = "") -> Cancelled:
         """End a job: at once, or at its runner's next commit."""

@@ -215,6 +215,18 @@ RESULT = {
     "status": "succeeded",
     "outcome": {"ok": True, "value": "refunded 25.00 for 1187", "reason": "", "text": ""},
 }
+MESSAGES = example_body(a_message={"text": "The customer has called again.", "by": "anna"})
+MANY = example_body(
+    try_it={
+        "filter": {"agent": "shop", "kind": "model_error"},
+        "signal": {"kind": "retry", "note": "the account has credit again"},
+    },
+    do_it={
+        "filter": {"label": "support", "older_than_s": 86400},
+        "signal": {"kind": "reject", "reason": "too late"},
+        "dry_run": False,
+    },
+)
 EVENT_SCHEMA = {
     "type": "object",
     "properties": {

@@ -72,6 +72,11 @@ class Parts:
         """The Redis stream that holds a job's trace."""
         return Keys(partition_of(job_id, self.partitions)).trace(job_id)
 
+    @property
+    def event_keys(self) -> list[str]:
+        """The Redis streams of what happens to all jobs."""
+        return [Keys(number).events for number in range(self.partitions)]
+
     def ping(self) -> None:
         """Make sure that the store answers.
 

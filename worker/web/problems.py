@@ -109,6 +109,7 @@ TITLES = {
     "bad-request": "The request cannot be read",
     "no-key": "An API key is needed",
     "not-allowed": "This key may not do that",
+    "bad-form": "The form is not of this session",
     "not-found": "Nothing is here",
     "method-not-allowed": "That cannot be done here",
     "job-not-found": "No such job",

@@ -15,6 +15,7 @@ from api_client.contract import (
     Outcome,
     PauseKind,
     ProposedAction,
+    Signal,
     Usage,
 )
 
@@ -177,11 +178,66 @@ class Accepted(BaseModel):
     by: str = Field(description="The name under which it stands in the trace.")
 
 
-class CancelRequest(_Request):
-    """Who wants a job to end, and why."""
+class WishRequest(_Request):
+    """Who wants something of a job, and why."""
 
     by: str = Field(default="", max_length=200)
     note: str = Field(default="", max_length=10_000)
+
+
+class Wanted(_Request):
+    """Which of the paused jobs; what is not given does not matter."""
+
+    agent: str | None = Field(default=None, max_length=64)
+    label: str | None = Field(default=None, max_length=100)
+    kind: PauseKind | None = None
+    tenant: str | None = Field(default=None, max_length=100)
+    older_than_s: float | None = Field(default=None, ge=0, le=1e9)
+
+
+class ManyRequest(_Request):
+    """One decision about many pauses."""
+
+    filter: Wanted
+    signal: Signal
+    dry_run: bool = Field(default=True, description="Only say which jobs would take it.")
+    limit: int = Field(default=100, ge=1, le=1000, description="The longest waiting first.")
+
+
+class ManyLine(BaseModel):
+    """What became of one job of many."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    job_id: str
+    pause_id: str
+    done: bool = Field(description="It was accepted; in a dry run: it would be.")
+    error: str = Field(description="Why not.")
+
+
+class ManyAnswer(BaseModel):
+    """What became of one decision about many pauses."""
+
+    dry_run: bool
+    done: int
+    refused: int
+    more: bool = Field(description="There are more jobs than were looked at.")
+    jobs: list[ManyLine]
+
+
+class MessageRequest(_Request):
+    """Something that a person tells a job."""
+
+    text: str = Field(min_length=1, max_length=100_000, description="The model reads it.")
+    by: str = Field(default="", max_length=200)
+    note: str = Field(default="", max_length=10_000)
+
+
+class Heard(BaseModel):
+    """What a person wants of a job was noted."""
+
+    job_id: str
+    by: str
 
 
 class CancelAnswer(BaseModel):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 
 from redis.exceptions import RedisError
@@ -69,19 +69,19 @@ class Tail:
         self._started = False
 
     @asynccontextmanager
-    async def watch(self, key: str) -> AsyncIterator[Watch]:
-        """Follow the stream ``key``, from its newest record on.
+    async def watch(self, *keys: str) -> AsyncIterator[Watch]:
+        """Follow the streams ``keys``, from their newest records on.
 
         Raises:
             StoreUnavailable
         """
-        newest = await run_in_threadpool(self._newest, key)
+        newest = {key: await run_in_threadpool(self._newest, key) for key in keys}
         watch = Watch()
-        self._add(key, newest, watch)
+        self._add(newest, watch)
         try:
             yield watch
         finally:
-            self._remove(key, watch)
+            self._remove(keys, watch)
 
     def followers(self, key: str) -> frozenset[Watch]:
         """Who follows the stream ``key`` now."""
@@ -93,21 +93,23 @@ class Tail:
             entries = self._redis.xrevrange(key, count=1)
         return entries[0][0].decode() if entries else "0"
 
-    def _add(self, key: str, newest: str, watch: Watch) -> None:
+    def _add(self, newest: Mapping[str, str], watch: Watch) -> None:
         with self._changed:
             watch.closed = self._closed
-            self._cursors.setdefault(key, newest)
-            self._watches.setdefault(key, set()).add(watch)
+            for key, entry_id in newest.items():
+                self._cursors.setdefault(key, entry_id)
+                self._watches.setdefault(key, set()).add(watch)
             if not self._started and not self._closed:
                 self._started = True
                 self._thread.start()
             self._changed.notify_all()
 
-    def _remove(self, key: str, watch: Watch) -> None:
+    def _remove(self, keys: Sequence[str], watch: Watch) -> None:
         with self._changed:
-            self._watches[key].discard(watch)
-            if not self._watches[key]:
-                del self._watches[key], self._cursors[key]
+            for key in keys:
+                self._watches[key].discard(watch)
+                if not self._watches[key]:
+                    del self._watches[key], self._cursors[key]
 
     def close(self) -> None:
         """Let everybody go; whoever follows from now on is told at once."""
