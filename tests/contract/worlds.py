@@ -14,36 +14,13 @@ import redis
 from api_client.contract import JobStatus
 from api_client.keys import Keys, partition_of
 from api_client.runs import write_run
+from tests.support.moving import move_time
 from worker.store.base import CheckpointStore
 from worker.store.memory import MemoryStore
 from worker.store.redis import RedisCheckpointStore
 
 SECOND = 1000
 MINUTE = 60 * SECOND
-
-_SHIFT = """
-local by = tonumber(ARGV[1])
-for _, key in ipairs(redis.call('KEYS', '{sk:*')) do
-  local left = redis.call('PTTL', key)
-  if left > by then
-    redis.call('PEXPIRE', key, left - by)
-  elseif left >= 0 then
-    redis.call('DEL', key)
-  end
-  local kind = redis.call('TYPE', key).ok
-  if kind == 'zset' then
-    for _, member in ipairs(redis.call('ZRANGE', key, 0, -1)) do
-      redis.call('ZINCRBY', key, -by, member)
-    end
-  elseif kind == 'hash' then
-    for _, name in ipairs({'lease', 'due_at', 'since', 'created', 'asked'}) do
-      if redis.call('HEXISTS', key, name) == 1 then
-        redis.call('HINCRBY', key, name, -by)
-      end
-    end
-  end
-end
-"""
 
 
 class World(ABC):
@@ -125,7 +102,7 @@ class RedisWorld(World):
 
     def advance(self, ms: int) -> None:
         """See ``World.advance``."""
-        self.client.eval(_SHIFT, 0, ms)
+        move_time(self.client, ms)
 
     def raw(self, job_id: str) -> Any:
         """See ``World.raw``."""
