@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from redis.exceptions import ResponseError
 
 from api_client.connection import translated
-from api_client.contract import SCHEMA_VERSION, JobSpec, JobView
+from api_client.contract import SCHEMA_VERSION, JobSpec, JobStatus, JobView
 from api_client.errors import Conflict, StoreUnavailable
 from api_client.records import dumps
-from api_client.redis_store import FIRST_HINT_GRACE_MS, RedisJobStore
+from api_client.redis_store import FIRST_HINT_GRACE_MS
 from api_client.refusals import not_found
 from api_client.runs import number, numbered
-
-POISON = "poison"
+from api_client.survey import POISON, SurveyStore
 
 _CALLERS_OWN = ("link", "link_error", "chain", "chord", "group_id", "group_index", "reply_to")
 
@@ -43,8 +43,76 @@ class Durability:
     wait_replicas: int
 
 
-class AdminStore(RedisJobStore):
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """What a forked job begins with.
+
+    Attributes:
+        messages: the transcript.
+        run: the loop's state that belongs to it, JSON; empty for a job that has not begun.
+        record: for its trace: where it comes from.
+    """
+
+    messages: Sequence[Mapping[str, Any]]
+    run: str
+    record: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class StoredKey:
+    """One Redis key of a job.
+
+    Attributes:
+        kind: of the value: ``hash``, ``list``, ``stream`` or ``string``.
+        size: bytes that it takes on the server.
+        expires_ms: until it is forgotten; ``None``: it stays until the job has ended.
+    """
+
+    name: str
+    kind: str
+    size: int
+    expires_ms: int | None
+
+
+class AdminStore(SurveyStore):
     """The store as operators see it."""
+
+    def keys_of(self, job_id: str) -> list[StoredKey]:
+        """The job's own keys; indexes, which it shares with others, are not among them.
+
+        Raises:
+            JobNotFound
+        """
+        self.read(job_id)
+        keys = self._keys(job_id)
+        names = [*keys.of_job(job_id), keys.live(job_id), keys.post_prefix + job_id]
+        with translated(self._where):
+            pipeline = self._redis.pipeline(transaction=False)
+            for name in names:
+                pipeline.type(name).memory_usage(name).pttl(name)
+            replies = pipeline.execute()
+        found = zip(names, replies[::3], replies[1::3], replies[2::3], strict=True)
+        return [
+            StoredKey(name, kind.decode(), int(size), left if left >= 0 else None)
+            for name, kind, size, left in found
+            if size is not None
+        ]
+
+    def ended_before(self, status: JobStatus, before_ms: int, limit: int = 1000) -> list[str]:
+        """Ids of jobs that ended with ``status`` before a time, the first ones first.
+
+        Args:
+            before_ms: milliseconds since the epoch.
+            limit: the most in each partition.
+        """
+        found: list[str] = []
+        with translated(self._where):
+            for keys in self._partitions:
+                entries = self._redis.zrangebyscore(
+                    keys.index(status), "-inf", f"({before_ms}", start=0, num=limit
+                )
+                found.extend(entry.decode() for entry in entries)
+        return found
 
     def purge(self, job_id: str, *, force: bool = False) -> None:
         """Forget a job that has ended: record, transcript, trace and index entries.
@@ -84,10 +152,38 @@ class AdminStore(RedisJobStore):
             JobNotFound
             Conflict: the job has not ended, or ``new_id`` exists.
         """
+        return self._go_on(job_id, why, new_id, keys_of="")
+
+    def _go_on(self, job_id: str, why: str, new_id: str | None, *, keys_of: str) -> JobSpec:
         view, run = self._ended(job_id)
-        message = {k: v for k, v in view.spec.message.items() if k not in _CALLERS_OWN}
+        beginning = Beginning(self.messages(job_id), run, {why: job_id})
+        like = view.spec.model_copy(update={"keys_of": keys_of})
+        return self._begin(like, new_id, beginning)
+
+    def rerun(
+        self,
+        job_id: str,
+        beginning: Beginning,
+        *,
+        changes: Mapping[str, Any] | None = None,
+        new_id: str | None = None,
+    ) -> JobSpec:
+        """Accept a new job that begins with a part of another one, whatever becomes of that.
+
+        Args:
+            changes: fields of the spec that are to be others, such as ``input``.
+
+        Raises:
+            JobNotFound
+            Conflict: ``new_id`` exists.
+        """
+        spec = self.read(job_id).spec.model_copy(update={"parent": "", **(changes or {})})
+        return self._begin(spec, new_id, beginning)
+
+    def _begin(self, like: JobSpec, new_id: str | None, beginning: Beginning) -> JobSpec:
+        message = {k: v for k, v in like.message.items() if k not in _CALLERS_OWN}
         new = new_id or str(uuid.uuid4())
-        spec = view.spec.model_copy(update={"job_id": new, "message": message})
+        spec = like.model_copy(update={"job_id": new, "message": message})
         args: list[Any] = [
             new,
             spec.model_dump_json(exclude_defaults=True),
@@ -95,10 +191,10 @@ class AdminStore(RedisJobStore):
             SCHEMA_VERSION,
             spec.retention_s,
             FIRST_HINT_GRACE_MS,
-            run,
-            dumps({why: job_id}),
+            number(0, beginning.run) if beginning.run else "",
+            dumps(beginning.record),
             spec.tenant,
-            *map(dumps, self.messages(job_id)),
+            *map(dumps, beginning.messages),
         ]
         if not self._run("fork", self._keys(new).of_transition(new), args):
             raise Conflict(f"job {new} exists already; choose another id")
@@ -111,10 +207,12 @@ class AdminStore(RedisJobStore):
         with translated(self._where):
             run = self._redis.hget(self._keys(job_id).job(job_id), "run")
         _, state = numbered(None if run is None else run.decode())
-        return view, "" if state is None else number(0, state)
+        return view, state or ""
 
     def release(self, job_id: str) -> JobSpec:
         """Let a poison job go on, under a new id, from its last checkpoint.
+
+        The calls that are open keep their idempotency keys: some may have taken effect.
 
         Raises:
             JobNotFound
@@ -123,7 +221,8 @@ class AdminStore(RedisJobStore):
         view = self.read(job_id)
         if view.outcome is None or view.outcome.reason != POISON:
             raise Conflict(f"job {job_id} is {view.status}, not in quarantine")
-        spec = self.fork(job_id, why="released_from")
+        kept = view.spec.keys_of or job_id
+        spec = self._go_on(job_id, "released_from", None, keys_of=kept)
         keys = self._keys(job_id)
         with translated(self._where):
             self._redis.zrem(keys.index_prefix + POISON, job_id)

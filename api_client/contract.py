@@ -111,6 +111,11 @@ class JobSpec(Contract):
     """The job that started this one as a sub-job."""
     caps: dict[str, float] = Field(default_factory=dict)
     """What it may spend at most, by budget, whatever its agent allows."""
+    keys_of: str = ""
+    """The job whose idempotency keys this one's calls have, if not its own: released from
+    quarantine, it goes on with the calls of that job."""
+    model: str = ""
+    """Name of the model to ask in place of the one that the agent names."""
     message: dict[str, JsonValue] = Field(default_factory=dict)
     """Celery options of the first message (links, chain, chord, queue …), used for each hint."""
 

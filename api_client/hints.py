@@ -39,8 +39,6 @@ _CANVAS = {
     "reply_to": "reply_to",
     "ignore_result": "ignore_result",
     "shadow": "shadow",
-    "time_limit": "time_limit",
-    "soft_time_limit": "soft_time_limit",
     "stamped_headers": "stamped_headers",
     "replaced_task_nesting": "replaced_task_nesting",
 }

@@ -166,7 +166,7 @@ def _act(agent: Agent, job: Job, call: Mapping[str, Any], tool: Tool, arguments:
             return _ask_again(agent, job, call, arguments, error)
     action = action_of(tool, arguments)
     if call["id"] not in job.state.approved and is_repeated(
-        job.state.repeats, action, agent.max_repeats
+        job.state.repeats, action, tool.max_repeats or agent.max_repeats
     ):
         return _repeated(agent, job, call, arguments)
     if spent := budget.before_tool_call(
@@ -245,7 +245,9 @@ def _ready(agent: Agent, job: Job, call: Mapping[str, Any]) -> CallTool | None:
         arguments = tool.parse(call["function"]["arguments"], agent.texts)
     except ArgumentError:
         return None
-    repeated = is_repeated(job.state.repeats, action_of(tool, arguments), agent.max_repeats)
+    repeated = is_repeated(
+        job.state.repeats, action_of(tool, arguments), tool.max_repeats or agent.max_repeats
+    )
     over = budget.before_tool_call(job.state, job.limits(agent.limits), tool.name, tool.max_calls)
     if repeated or over or tool.needs_approval(arguments) or tool.name in agent.terminal_names:
         return None
@@ -258,7 +260,7 @@ def _info(job: Job, call_id: str) -> CallInfo:
         call_id=call_id,
         step=job.state.steps,
         attempt=job.attempt_of(call_id),
-        idempotency_key=f"{job.id}:{call_id}",
+        idempotency_key=f"{job.spec.keys_of or job.id}:{call_id}",
     )
 
 

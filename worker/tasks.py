@@ -36,6 +36,17 @@ log = logging.getLogger(__name__)
 
 PASS_ON_AFTER_S = 0.2
 
+_LIMITS = (
+    "set the agent's max_active_s, a tool's timeout or the model's total_timeout, which hold on "
+    "every pool"
+)
+NOT_KEPT = {
+    "expires": "cancel it instead",
+    "time_limit": _LIMITS,
+    "soft_time_limit": _LIMITS,
+}
+"""Options of a submission that are refused, and what to do in their place."""
+
 
 class AgentTask(Task):  # type: ignore[type-arg]
     """The Celery task of one agent: ``agent.shop.delay("I want to return order 1187.")``.
@@ -112,11 +123,12 @@ class AgentTask(Task):  # type: ignore[type-arg]
         return {**self._get_exec_options(), **options}  # type: ignore[attr-defined]
 
     def _delay_ms(self, options: Mapping[str, Any]) -> int:
-        if options.get("expires") is not None:
-            raise InvalidInput(
-                f"{self.name}: expires={options['expires']!r} cannot be kept for a durable job; "
-                "cancel it instead"
-            )
+        for name, instead in NOT_KEPT.items():
+            if options.get(name) is not None:
+                raise InvalidInput(
+                    f"{self.name}: {name}={options[name]!r} cannot be kept for a durable job; "
+                    f"{instead}"
+                )
         eta, countdown = options.get("eta"), options.get("countdown")
         if eta is not None:
             countdown = (eta - self.app.now()).total_seconds()

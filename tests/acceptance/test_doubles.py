@@ -57,7 +57,7 @@ def test_doubles_of_a_finished_job_change_nothing(lab: Lab) -> None:
     assert len(lab.ledger.entries("put")) == 1
 
 
-def test_a_message_that_was_lost_is_sent_again_by_a_sweep(lab: Lab) -> None:
+def test_e11_a_message_that_was_lost_is_sent_again_by_a_sweep(lab: Lab) -> None:
     job_id = lab.submit("put")
     lab.redis.delete(QUEUE)
     lab.worker()

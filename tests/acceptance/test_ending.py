@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import uuid
 from functools import partial
 from typing import Any
 
@@ -110,7 +111,7 @@ def test_a_revoke_while_every_worker_is_down_is_kept(lab: Lab) -> None:
 
 
 @pytest.mark.parametrize("pool", ["threads", "prefork"])
-def test_a_poison_job_is_quarantined_and_blocks_nobody(lab: Lab, pool: str) -> None:
+def test_e9_a_poison_job_is_quarantined_and_blocks_nobody(lab: Lab, pool: str) -> None:
     with lab.supervised(pool=pool, env={"STEPKEEPER_MAX_ATTEMPTS": "3"}):
         poison = lab.submit("die")
         others = [lab.submit("put look") for _ in range(5)]
@@ -166,7 +167,7 @@ def test_nothing_is_left_without_an_expiry_or_an_owner(lab: Lab) -> None:
     assert keys[Keys(0).of_job(paused)[0]] == -1
 
 
-def test_after_the_retention_nothing_of_a_job_is_left_and_a_paused_one_is(lab: Lab) -> None:
+def test_e6_after_the_retention_nothing_of_a_job_is_left_and_a_paused_one_is(lab: Lab) -> None:
     lab.worker()
     paused = lab.submit("ask put", retention_s=1)
     lab.wait_status(paused, "paused")
@@ -190,3 +191,16 @@ def _has_members(lab: Lab, index: str, count: int) -> bool:
 def _ours(lab: Lab) -> set[bytes]:
     """Keys of single jobs; indexes come and go with their members."""
     return set(lab.redis.scan_iter("{sk:0}:[jmtl]:*"))
+
+
+def test_a_released_job_keeps_the_keys_of_its_open_calls(lab: Lab) -> None:
+    """Rule 5: a call that may have taken effect runs again with the same key."""
+    with lab.supervised(env={"STEPKEEPER_MAX_ATTEMPTS": "1"}):
+        job_id = str(uuid.uuid4())
+        lab.crash(job_id, "before", "observation")
+        lab.send(f"put @{job_id}", job_id)
+        lab.wait_status(job_id, "failed", timeout_s=60)
+        released = AdminStore.from_url(lab.url).release(job_id)
+        assert lab.client.result(released.job_id, 60) == "put 1"
+        keys = {entry["key"] for entry in lab.ledger.entries("put")}
+        assert keys == {f"{job_id}:call_10"}

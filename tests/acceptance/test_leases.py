@@ -28,7 +28,7 @@ def now_ms(lab: Lab) -> int:
 
 
 @pytest.mark.parametrize("pool", ["threads", "prefork"])
-def test_a_worker_restarted_under_its_name_goes_on_at_once(lab: Lab, pool: str) -> None:
+def test_e14_a_worker_restarted_under_its_name_goes_on_at_once(lab: Lab, pool: str) -> None:
     first = lab.worker(pool=pool, env={"STEPKEEPER_LEASE_S": "60"})
     with lab.shut("put-held-1"):
         job_id = lab.submit("put look @held")
@@ -54,7 +54,7 @@ def test_another_worker_goes_on_within_the_lease(lab: Lab) -> None:
     assert lab.client.result(job_id, 30) == "put 1; look 2"
 
 
-def test_calls_that_outlast_the_visibility_timeout_run_once(lab: Lab) -> None:
+def test_e1_calls_that_outlast_the_visibility_timeout_run_once(lab: Lab) -> None:
     env = {"TEST_VISIBILITY_TIMEOUT_S": str(VISIBILITY_S)}
     lab.worker("w1@test", env=env)
     lab.worker("w2@test", env=env)
@@ -71,7 +71,7 @@ def test_calls_that_outlast_the_visibility_timeout_run_once(lab: Lab) -> None:
         assert len(lab.events(job_id, "claimed")) == 1
 
 
-def test_a_frozen_owner_that_wakes_up_late_is_refused(lab: Lab) -> None:
+def test_e15_a_frozen_owner_that_wakes_up_late_is_refused(lab: Lab) -> None:
     frozen = lab.worker("w1@test")
     with lab.shut("put-held-1"):
         job_id = lab.submit("put put @held")
@@ -94,7 +94,7 @@ def test_a_frozen_owner_that_wakes_up_late_is_refused(lab: Lab) -> None:
 
 
 @pytest.mark.parametrize("pool", ["threads", "prefork"])
-def test_a_rolling_restart_under_load_fails_no_job(lab: Lab, pool: str) -> None:
+def test_h3_a_rolling_restart_under_load_fails_no_job(lab: Lab, pool: str) -> None:
     workers = {name: lab.worker(name, pool=pool) for name in ("w1@test", "w2@test")}
     jobs = [lab.submit("put look put look put") for _ in range(40)]
     for _ in range(2):

@@ -172,7 +172,7 @@ def test_a_signal_that_comes_second_is_told_who_was_first(lab: Lab) -> None:
     assert result.get(timeout=30) == f"{ASKED}; look 2"
 
 
-def test_fifty_answers_at_once_one_of_which_counts(lab: Lab) -> None:
+def test_e3_fifty_answers_at_once_one_of_which_counts(lab: Lab) -> None:
     lab.worker()
     job_id = lab.submit("ask put")
     lab.wait_status(job_id, "paused")

@@ -42,6 +42,8 @@ class ToolOptions(TypedDict, total=False):
             idempotency key; ``"once"`` is never run again when its outcome is in doubt.
         timeout: seconds after which the model is told that there was no result.
         max_calls: executions in one job, or None for any number.
+        max_repeats: how often in a row the same action may be asked for with the same result; the
+            agent's limit if None.
         max_observation: characters that the model reads of a result; None for the agent's limit.
         cut: which part of a longer result is kept.
         approval: whether a person must approve a call; a function is asked with the arguments.
@@ -57,6 +59,7 @@ class ToolOptions(TypedDict, total=False):
     effects: Effects
     timeout: float
     max_calls: int | None
+    max_repeats: int | None
     max_observation: int | None
     cut: Cut
     approval: Approval
@@ -90,6 +93,7 @@ class Tool:
     effects: Effects = "idempotent"
     timeout: float = DEFAULT_TIMEOUT
     max_calls: int | None = None
+    max_repeats: int | None = None
     max_observation: int | None = None
     cut: Cut = "head"
     approval: Approval = False
@@ -218,6 +222,10 @@ def _checks(tool: Tool) -> list[tuple[bool, str]]:
         (
             all(n is None or (type(n) is int and n >= 1) for n in limits),
             "max_calls and max_observation must be whole numbers from 1, or None",
+        ),
+        (
+            tool.max_repeats is None or (type(tool.max_repeats) is int and tool.max_repeats >= 2),
+            "max_repeats must be a whole number from 2, or None",
         ),
         (
             isinstance(tool.approval, bool) or callable(tool.approval),

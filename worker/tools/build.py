@@ -102,6 +102,7 @@ def build_tool(function: Callable[..., Any], **options: Unpack[ToolOptions]) -> 
         effects=merged.get("effects", "idempotent"),
         timeout=merged.get("timeout", DEFAULT_TIMEOUT),
         max_calls=merged.get("max_calls"),
+        max_repeats=merged.get("max_repeats"),
         max_observation=merged.get("max_observation"),
         cut=merged.get("cut", "head"),
         approval=merged.get("approval", False),

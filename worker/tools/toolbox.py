@@ -119,5 +119,6 @@ def _source(function: Callable[..., Any]) -> tuple[str, int, str] | None:
 def _options(tool: Tool) -> tuple[Any, ...]:
     return (
         tool.description, tool.parameters, tool.effects, tool.timeout, tool.max_calls,
+        tool.max_repeats,
         tool.max_observation, tool.cut, tool.tags, tool.isolate, tool.role,
     )  # fmt: skip

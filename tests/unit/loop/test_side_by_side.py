@@ -18,7 +18,7 @@ def calls(*names: str) -> list[Any]:
     return [act("go", *((name, {"x": n}) for n, name in enumerate(names))), say("done")]
 
 
-def test_safe_calls_run_at_the_same_time_and_are_answered_in_order() -> None:
+def test_e13_safe_calls_run_at_the_same_time_and_are_answered_in_order() -> None:
     meeting = threading.Barrier(8, timeout=10)
 
     @tool(effects="safe")
