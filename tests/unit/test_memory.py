@@ -39,8 +39,8 @@ def transcripts(draw: st.DrawFn) -> list[Message]:
     for step in range(draw(st.integers(0, 12))):
         calls = draw(st.integers(0, 4))
         messages.append(reply(step, calls))
-        for n in range(calls):
-            messages.append(observation(f"c{step}_{n}", "word " * draw(st.integers(0, 30))))
+        sizes = [draw(st.integers(0, 30)) for _ in range(calls)]
+        messages += [observation(f"c{step}_{n}", "word " * size) for n, size in enumerate(sizes)]
         if calls == 0:
             messages.append(user("a note"))
     return messages

@@ -9,11 +9,11 @@ from api_client.contract import JobSpec, JobStatus, sub_job_id
 from worker import Agent, agent_tool, hand_to_human, run_inline, tool
 from worker.agent import by_name
 from worker.discovery import with_delegates
+from worker.ends import Awaited, Ended
 from worker.leases import Leases
 from worker.models import FunctionModel, ScriptedModel
 from worker.models.base import ModelReply, Usage
 from worker.models.scripted import act, say
-from worker.ends import Awaited, Ended
 from worker.runner import Runner
 from worker.store.memory import MemoryStore
 
@@ -171,7 +171,7 @@ def test_a_wake_between_look_and_wait_makes_the_parent_due_at_once() -> None:
         store.wake("j")
         return original(*args)
 
-    store.settle = settle_after_wake  # type: ignore[method-assign]
+    store.settle = settle_after_wake  # type: ignore[method-assign, assignment]
     assert isinstance(runner.run("j"), Awaited)
     store.settle = original  # type: ignore[method-assign]
     assert [hint.spec.job_id for hint in store.sweep(limit=9, grace_ms=1, cap_ms=1)] == ["j"]

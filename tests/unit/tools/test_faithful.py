@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Literal, Optional
 
-import jsonschema  # type: ignore[import-untyped]
+import jsonschema
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel, TypeAdapter
@@ -111,8 +111,8 @@ def test_the_schema_accepts_what_pydantic_accepts_and_values_arrive_equal(
         for name, value in values.items()
     }
     text = json.dumps(sent)
-    jsonschema.validate(json.loads(text), tool.parameters)
-    jsonschema.validate(json.loads(text), inlined(tool.parameters))
+    jsonschema.validate(json.loads(text), tool.parameters)  # type: ignore[no-untyped-call]
+    jsonschema.validate(json.loads(text), inlined(tool.parameters))  # type: ignore[no-untyped-call]
     assert not tool.invoke(tool.parse(text), None, CallInfo("j", "c", 1, 1, "k")).error
     for name, value in values.items():
         assert received[name] == value
@@ -123,4 +123,4 @@ def test_the_schema_accepts_what_pydantic_accepts_and_values_arrive_equal(
     strict = tool.schema(strict=True)["function"]
     if strict.get("strict"):
         complete = {name: sent.get(name) for name in signature.parameters}
-        jsonschema.validate(complete, strict["parameters"])
+        jsonschema.validate(complete, strict["parameters"])  # type: ignore[no-untyped-call]

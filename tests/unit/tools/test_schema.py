@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal, TextIO
 
-import jsonschema  # type: ignore[import-untyped]
+import jsonschema
 import pytest
 from pydantic import BaseModel, ConfigDict, Field
 from typing_extensions import TypedDict
@@ -254,7 +254,7 @@ def test_c16_inlined_schemas_describe_the_same() -> None:
 def test_c16_a_recursive_type_terminates_and_still_accepts_deep_values(run: Any) -> None:
     shown = as_tool(tree).schema(inline=True)["function"]["parameters"]
     deep = {"root": {"name": "a", "children": [{"name": "b", "children": [{"name": "c"}]}]}}
-    jsonschema.validate(deep, shown)
+    jsonschema.validate(deep, shown)  # type: ignore[no-untyped-call]
     assert run(tree, '{"root": {"name": "a", "children": [{"name": "b"}]}}').content == "1"
 
 
