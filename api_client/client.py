@@ -142,6 +142,10 @@ class AgentClient(Desk):
             "that has it (STEPKEEPER_AGENTS), or submit without the check"
         )
 
+    def hint(self, spec: JobSpec) -> None:
+        """Tell the workers of a job that the store has; what an operator made goes on at once."""
+        self._hint(spec)
+
     def _hint(self, spec: JobSpec) -> None:
         """Tell the workers; a sweep does it later if the broker is away."""
         from api_client.hints import try_hint

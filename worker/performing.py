@@ -34,6 +34,7 @@ from worker.models.base import (
     OnDelta,
     StreamStopped,
 )
+from worker.models.renamed import renamed
 from worker.models.streaming import stream_or_show
 from worker.parallel import side_by_side
 from worker.patience import patiently
@@ -124,7 +125,10 @@ class Performer:
             return answered(ModelAnswer(result, self.clock_ms() - start))
 
     def _model(self, named: Model | None) -> Model:
-        return named or self.agent.model or self.default_model()
+        if named is not None:
+            return named
+        own = self.agent.model or self.default_model()
+        return renamed(own, self.spec.model) if self.spec.model else own
 
     def _tool_call(self, call: CallTool) -> Callable[[], ToolAnswer]:
         return partial(self._run, call, partial(_invoke, self.agent, call, self.context))

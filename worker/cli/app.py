@@ -16,9 +16,12 @@ from worker.cli import (
     evaluating,
     failures,
     looking,
+    operating,
+    rerunning,
     serve,
     showing,
     submitting,
+    top,
     working,
 )
 from worker.cli.output import leave_pipe
@@ -38,7 +41,10 @@ for room in (
     deciding,
     desk,
     showing,
+    operating,
+    rerunning,
     doctor,
+    top,
     chaos,
     evaluating,
     serve,

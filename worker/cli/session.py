@@ -14,6 +14,7 @@ from worker.cli.output import Output
 
 if TYPE_CHECKING:
     from api_client import AgentClient
+    from api_client.admin import AdminStore
     from api_client.store import JobStore
 
 
@@ -76,6 +77,13 @@ class Session:
         from api_client.redis_store import RedisJobStore
 
         return RedisJobStore.from_url(self.url, partitions=self.common.partitions or 1)
+
+    @cached_property
+    def admin(self) -> AdminStore:
+        """The store as operators see it; raises what ``url`` does."""
+        from api_client.admin import AdminStore
+
+        return AdminStore.from_url(self.url, partitions=self.common.partitions or 1)
 
     @cached_property
     def client(self) -> AgentClient:

@@ -30,7 +30,7 @@ NARROW = 80
 
 def status_table(view: JobView) -> Table:
     """Where one job stands, one line a fact."""
-    return _facts_table(_facts(view))
+    return facts_table(_facts(view))
 
 
 def _facts(view: JobView) -> dict[str, str | Text]:
@@ -191,10 +191,10 @@ class Listing:
         return table
 
     def _stacked(self, row: Sequence[str]) -> Table:
-        return _facts_table(dict(zip(self.columns, row, strict=True)))
+        return facts_table(dict(zip(self.columns, row, strict=True)))
 
 
-def _facts_table(facts: Mapping[str, str | Text]) -> Table:
+def facts_table(facts: Mapping[str, str | Text]) -> Table:
     """Names and values, one a line; empty values are left out."""
     table = Table.grid(padding=(0, 2))
     table.add_column(style="dim", no_wrap=True)

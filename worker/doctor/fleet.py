@@ -52,7 +52,8 @@ def ask_broker(app: Celery, facts: FleetFacts) -> None:
     try:
         with connection:
             connection.ensure_connection(max_retries=1, interval_start=0)
-        answers: Any = app.control.inspect(timeout=ANSWER_S).active_queues()
+            asking = app.control.inspect(timeout=ANSWER_S, connection=connection)
+            answers: Any = asking.active_queues()
     except away as reason:
         facts.broker_error = str(reason).splitlines()[0] or type(reason).__name__
         return

@@ -14,8 +14,9 @@ import os
 import ssl
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
+from copy import copy
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import httpx2
 
@@ -91,6 +92,12 @@ class HttpModel:
     def name(self) -> str:
         """The model's name; ``"unnamed"`` while neither argument nor environment gives one."""
         return self._model or os.environ.get("LLM_MODEL", "").strip() or "unnamed"
+
+    def named(self, name: str) -> Self:
+        """The same, asking another model of the same API over the same connections."""
+        other = copy(self)
+        other._model = name
+        return other
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r})"

@@ -1,0 +1,278 @@
+"""``top``: workers and jobs as they are now, again and again."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from worker.cli import failures
+from worker.cli.command import command
+
+if TYPE_CHECKING:
+    from celery import Celery
+    from rich.console import RenderableType
+
+    from api_client.contract import JobView
+    from api_client.survey import Survey
+    from worker.cli.session import Session
+
+ROWS = 30
+COUNTED = 1000
+"""Most running jobs that are counted by their workers."""
+ANSWER_S = 1.0
+ASK_WORKERS_EVERY_S = 5.0
+_RESTING = ("paused", "waiting", "queued")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    command(app, "top")(top)
+
+
+def top(
+    session: Session,
+    once: Annotated[bool, typer.Option("--once", help="Look once, and end.")] = False,
+    every: Annotated[
+        float, typer.Option(min=0.2, max=60, metavar="SECONDS", help="Between two looks.")
+    ] = 2.0,
+) -> int:
+    """Watch workers and jobs: who runs what, what waits and why, how many tokens a second."""
+    console = session.out.console
+    if session.out.as_json or once or not console.is_terminal:
+        look = Watcher(session, workers(session)).look()
+        session.out.result(look.as_json(), table(look))
+        return failures.OK
+    from rich.live import Live
+
+    asking = _Asking(lambda: workers(session))
+    watcher = Watcher(session, {})
+    pause = threading.Event()
+    with Live(console=console, screen=True, auto_refresh=False) as live:
+        while True:
+            watcher.workers = asking.latest()
+            live.update(table(watcher.look()), refresh=True)
+            pause.wait(every)
+
+
+def workers(session: Session) -> dict[str, int]:
+    """Concurrency of the workers that answer within a second, by node."""
+    from kombu.exceptions import OperationalError
+
+    app = _app(session)
+    connection = app.connection_for_read()
+    away: tuple[type[BaseException], ...] = (
+        OperationalError,
+        OSError,
+        *connection.connection_errors,
+    )
+    try:
+        with connection:
+            asking = app.control.inspect(timeout=ANSWER_S, connection=connection)
+            answers: Any = asking.stats() or {}
+    except away:
+        return {}
+    return {
+        node: int(answer["pool"].get("max-concurrency") or 0) for node, answer in answers.items()
+    }
+
+
+def _app(session: Session) -> Celery:
+    from celery import Celery
+
+    from worker.celery_config import ours
+    from worker.settings import Settings
+
+    broker = session.common.broker_url or session.url
+    app = Celery("stepkeeper-top", set_as_current=False)
+    app.conf.update(ours(Settings.from_env(redis_url=session.url, broker_url=broker)))
+    return app
+
+
+class _Asking:
+    """Asks the workers from a thread of its own: an answer takes a second."""
+
+    def __init__(self, ask: Callable[[], dict[str, int]]) -> None:
+        self._ask = ask
+        self._found: dict[str, int] = {}
+        self._pause = threading.Event()
+        threading.Thread(target=self._run, name="stepkeeper-top", daemon=True).start()
+
+    def latest(self) -> dict[str, int]:
+        """What was answered last."""
+        return self._found
+
+    def _run(self) -> None:
+        while True:
+            self._found = self._ask()
+            self._pause.wait(ASK_WORKERS_EVERY_S)
+
+
+@dataclass(slots=True)
+class Look:
+    """What there is at one moment.
+
+    Attributes:
+        workers: concurrency by node; 0 for one that did not answer and holds a job.
+        running: jobs by node.
+        tokens_per_s: spent by the jobs that run, since the look before; ``None`` at the first.
+    """
+
+    survey: Survey
+    jobs: Sequence[JobView]
+    workers: Mapping[str, int] = field(default_factory=dict)
+    running: Mapping[str, int] = field(default_factory=dict)
+    tokens_per_s: float | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """For programs."""
+        counts: dict[str, int] = {}
+        for (_, status), count in self.survey.jobs.items():
+            counts[status] = counts.get(status, 0) + count
+        return {
+            "jobs": counts,
+            "quarantined": self.survey.quarantined,
+            "overdue_s": self.survey.overdue_s,
+            "workers": [
+                {"node": node, "concurrency": slots, "running": self.running.get(node, 0)}
+                for node, slots in self.workers.items()
+            ],
+            "tokens_per_s": self.tokens_per_s,
+            "shown": [
+                {
+                    "job_id": view.job_id,
+                    "agent": view.spec.agent,
+                    "status": str(view.status),
+                    "worker": view.worker,
+                    "steps": view.steps,
+                    "usage": view.usage.model_dump(mode="json"),
+                    "pause": view.pause.kind if view.pause else None,
+                }
+                for view in self.jobs[:ROWS]
+            ],
+        }
+
+
+class Watcher:
+    """Looks again and again, and knows what it saw before.
+
+    Args:
+        clock: monotonic seconds.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        workers: Mapping[str, int],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._store = session.admin
+        self._clock = clock
+        self._before: dict[str, int] | None = None
+        self._at = 0.0
+        self.workers = workers
+
+    def look(self) -> Look:
+        """What there is now.
+
+        Raises:
+            StoreUnavailable
+        """
+        from api_client.contract import JobStatus
+        from worker.rendering.texts import node_of
+
+        jobs = self._store.list_jobs(JobStatus.RUNNING, COUNTED)
+        running = Counter(node_of(view.worker) for view in jobs if view.worker)
+        for status in _RESTING:
+            jobs += self._store.list_jobs(JobStatus(status), ROWS)
+        known = {**dict.fromkeys(running, 0), **self.workers}
+        rate = self._rate(jobs)
+        return Look(self._store.survey(), jobs, dict(sorted(known.items())), running, rate)
+
+    def _rate(self, jobs: Sequence[JobView]) -> float | None:
+        """Tokens a second of the jobs that were seen before and are seen now."""
+        now, spent = self._clock(), {view.job_id: view.usage.total_tokens for view in jobs}
+        before, passed = self._before, now - self._at
+        self._before, self._at = spent, now
+        if before is None or passed <= 0:
+            return None
+        return (
+            sum(max(0, total - before[job]) for job, total in spent.items() if job in before)
+            / passed
+        )
+
+
+def table(look: Look) -> RenderableType:
+    """A look, as people read it."""
+    from rich.console import Group
+    from rich.text import Text
+
+    return Group(_summary(look), Text(), _workers(look), Text(), _jobs(look))
+
+
+def _summary(look: Look) -> RenderableType:
+    from rich.text import Text
+
+    from worker.rendering.printer import STATUS_STYLES
+
+    text = Text()
+    found = look.as_json()
+    for status, count in found["jobs"].items():
+        if count:
+            text.append(f"{count:,} {status}  ", STATUS_STYLES.get(status, "bold"))
+    if look.tokens_per_s is not None:
+        text.append(f"{look.tokens_per_s:,.0f} tokens/s  ", "cyan")
+    if look.survey.quarantined:
+        text.append(f"{look.survey.quarantined} in quarantine  ", "bold red")
+    if look.survey.overdue_s > 10:
+        text.append(f"a job is overdue by {look.survey.overdue_s:.0f} s", "bold red")
+    return text or Text("no jobs")
+
+
+def _workers(look: Look) -> RenderableType:
+    from rich.text import Text
+
+    from worker.cli.tables import Listing
+
+    if not look.workers:
+        return Text("no worker answers", "bold red")
+    rows = [
+        (node, f"{look.running.get(node, 0)} of {slots or '?'}")
+        for node, slots in look.workers.items()
+    ]
+    return Listing(("worker", "running"), rows)
+
+
+def _jobs(look: Look) -> RenderableType:
+    from worker.cli.tables import Listing
+    from worker.rendering.texts import excerpt, node_of, plain
+
+    rows = [
+        (
+            view.job_id,
+            view.spec.agent,
+            str(view.status),
+            _why(view) or node_of(view.worker or ""),
+            str(view.steps),
+            f"{view.usage.total_tokens:,}",
+            excerpt(plain(view.spec.input), 1, 40).replace("\n", " "),
+        )
+        for view in look.jobs[:ROWS]
+    ]
+    return Listing(("job", "agent", "status", "where or why", "steps", "tokens", "task"), rows)
+
+
+def _why(view: JobView) -> str:
+    """What a job that does not run waits for."""
+    if view.pause is not None:
+        return str(view.pause.kind)
+    if view.due and str(view.status) == "waiting":
+        from worker.rendering.printer import local_time
+
+        return f"until {local_time(view.due)}"
+    return ""
