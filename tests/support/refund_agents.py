@@ -88,3 +88,9 @@ refunds = Agent(
     max_steps=10,
     max_tokens=20_000,
 )
+shop = Agent(
+    name="shop",
+    goal="You are the support agent of an online shop.",
+    tools=[order_status, refund, hand_to_human],
+    model=FunctionModel(reply),
+)

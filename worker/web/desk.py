@@ -249,7 +249,9 @@ class Desk:
         """Let a poison job go on under a new id. See ``AdminStore.release``."""
         self.needs(Role.OPERATE)
         self.job(job_id)
-        return self._store.release(job_id)
+        spec = self._store.release(job_id)
+        self._client.hint(spec)
+        return spec
 
     def purge(self, job_id: str, *, force: bool = False) -> None:
         """Forget a job that has ended. See ``AdminStore.purge``."""

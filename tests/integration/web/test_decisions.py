@@ -139,3 +139,70 @@ def test_the_inbox_is_filtered_and_paged(web: WebServer, api: httpx.Client) -> N
         if not cursor:
             break
     assert found == ids()
+
+
+def test_many_pauses_are_decided_at_once_after_a_dry_run(web: WebServer, api: httpx.Client) -> None:
+    paused_job(web.store, "theirs", labels=("finance",))
+    for number in range(3):
+        paused_job(web.store, f"ask-{number}", labels=("support",))
+    paused_job(web.store, "refund", PauseKind.APPROVAL, action=REFUND, labels=("support",))
+    client = web.client(web.key("review", name="desk", labels=["support"]))
+    body = {"filter": {"agent": "shop"}, "signal": {"kind": "answer", "value": "yes", "by": "bo"}}
+    tried = client.post("/v1/signals", json=body).json()
+    assert (tried["dry_run"], tried["done"], tried["refused"], tried["more"]) == (True, 3, 1, False)
+    assert web.store.count("paused") == 5  # type: ignore[arg-type]
+    done = client.post("/v1/signals", json={**body, "dry_run": False, "limit": 3}).json()
+    assert (done["done"], done["refused"], done["more"]) == (3, 0, True)
+    assert [line["job_id"] for line in done["jobs"]] == ["ask-0", "ask-1", "ask-2"]
+    answered = web.store.read("ask-0").answered
+    assert answered is not None
+    assert answered.by == "bo (desk)"
+    assert web.store.read("theirs").pause is not None
+    assert web.store.read("refund").pause is not None
+
+
+def test_a_job_is_told_something_once(web: WebServer, api: httpx.Client) -> None:
+    job_id = web.job()
+    headers = {"Idempotency-Key": "one"}
+    body = {"text": "The customer has called.", "by": "anna", "note": "twice"}
+    for _ in range(2):
+        told = api.post(f"/v1/jobs/{job_id}/messages", json=body, headers=headers)
+        assert (told.status_code, told.json()["by"]) == (202, "anna (root)")
+    messages = [event.data for event in web.store.events(job_id) if event.kind == "message"]
+    assert [message["text"] for message in messages] == ["The customer has called."]
+    web.store.cancel(job_id, "root")
+    late = api.post(f"/v1/jobs/{job_id}/messages", json=body)
+    assert "has ended" in problem(late, 409, "conflict")["detail"]
+    problem(api.post(f"/v1/jobs/{job_id}/messages", json={"text": " "}), 422, "invalid")
+
+
+def test_a_job_is_paused_by_an_operator(web: WebServer, api: httpx.Client) -> None:
+    job_id = web.job()
+    done = api.post(f"/v1/jobs/{job_id}/pause", json={"note": "let me look"})
+    assert (done.status_code, done.json()["by"]) == (202, "root")
+    wish = web.store.read(job_id).pause_wanted
+    assert wish is not None
+    assert wish.note == "let me look"
+    problem(api.post(f"/v1/jobs/{paused_job(web.store)}/pause"), 409, "conflict")
+
+
+def test_a_value_that_the_pause_does_not_allow_is_named(web: WebServer, api: httpx.Client) -> None:
+    """E5."""
+    parameters = {
+        "type": "object",
+        "properties": {"order": {"type": "string"}, "amount": {"type": "number", "maximum": 100}},
+        "required": ["order", "amount"],
+        "additionalProperties": False,
+    }
+    job_id = paused_job(web.store, kind=PauseKind.APPROVAL, action=REFUND)
+    record = web.store.read(job_id).pause
+    assert record is not None
+    closer = record.model_copy(update={"schemas": {"approve": {"arguments": parameters}}})
+    web.parts.redis.hset(f"{{sk:0}}:j:{job_id}", "pause", closer.stored())
+    body = {"kind": "approve", "arguments": {"order": "1187", "amount": 1000}}
+    refused = api.post(f"/v1/jobs/{job_id}/signals", json=body)
+    (error,) = problem(refused, 422, "invalid")["errors"]
+    assert error["field"] == "body.arguments.amount"
+    assert "1000" in error["detail"]
+    body["arguments"] = {"order": "1187", "amount": 99}
+    assert api.post(f"/v1/jobs/{job_id}/signals", json=body).status_code == 200

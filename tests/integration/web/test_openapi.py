@@ -19,7 +19,7 @@ from tests.support.paused import ended_job, paused_job
 from tests.support.web import WebServer
 
 OPERATIONS = 18
-EXAMPLES_EACH = 12
+EXAMPLES_EACH = 8
 
 
 @pytest.fixture
