@@ -87,6 +87,7 @@ class Lab:
         for result in self._results:
             setattr(result, "backend", None)  # noqa: B010 - or its collection would unsubscribe
         self.plain.close()
+        self.ledger.close()
 
     # --- jobs ------------------------------------------------------------------------------
 
@@ -234,11 +235,16 @@ def plain_app(url: str) -> Celery:
     return app
 
 
+def _untyped_client(url: str) -> Any:
+    """A Redis client whose replies have no types."""
+    return redis.Redis.from_url(url)
+
+
 class States:
     """Every state that is stored in Celery's result backend, in order, for all tasks."""
 
     def __init__(self, url: str) -> None:
-        self._redis: Any = redis.Redis.from_url(url)  # closes its connections when collected
+        self._redis = _untyped_client(url)  # closes its connections when it is collected
         self._pubsub = self._redis.pubsub()
         self._pubsub.psubscribe("celery-task-meta-*")
         self._pubsub.get_message(timeout=10)  # that we are subscribed

@@ -183,16 +183,24 @@ class Ledger:
     def __init__(self, path: Path) -> None:
         self.path = path
         path.touch()
+        self._reading = path.open()
+        self._read: list[dict[str, Any]] = []
+        self._lock = threading.Lock()
 
     def entries(self, kind: str | None = None, **data: Any) -> list[dict[str, Any]]:
         """Entries of one kind, or all, that hold ``data``, in the order of their writing."""
-        lines = self.path.read_text().splitlines(keepends=True)
-        found = [json.loads(line) for line in lines if line.endswith("\n")]
+        with self._lock:
+            self._read.extend(map(json.loads, self._reading))
+            found = list(self._read)
         return [
             entry
             for entry in found
             if kind in (None, entry["kind"]) and data.items() <= entry.items()
         ]
+
+    def close(self) -> None:
+        """Stop reading."""
+        self._reading.close()
 
     def wait(self, kind: str, count: int = 1, **data: Any) -> list[dict[str, Any]]:
         """Wait until there are ``count`` such entries; returns them."""
