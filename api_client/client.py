@@ -32,7 +32,7 @@ from api_client.errors import (
 )
 from api_client.live import LiveRecord
 from api_client.redis_store import RedisJobStore
-from api_client.specs import check_same, make_spec
+from api_client.specs import check_same, delay_ms, make_spec
 from api_client.store import JobStore
 from api_client.tracing import trace_headers
 
@@ -97,7 +97,7 @@ class AgentClient(Desk):
             metadata: JSON values for the agent's context; the model does not see them.
             labels: who may answer its pauses.
             retention_s: seconds to keep the job after its end.
-            delay_s: seconds before which it must not start.
+            delay_s: seconds before which it must not start, at most ten years.
             priority: of the Celery message.
             check_agent: refuse agents that no worker has announced.
 
@@ -125,7 +125,7 @@ class AgentClient(Desk):
             message=message,
             **({} if retention_s is None else {"retention_s": retention_s}),
         )
-        created = self._store.create(spec, max(0, int(delay_s * 1000)))
+        created = self._store.create(spec, delay_ms(delay_s))
         if not created.new:
             check_same(spec, created.spec)
         if not delay_s:

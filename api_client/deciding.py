@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from api_client.answers import check_answer
 from api_client.contract import MAX_SIGNAL_CHARACTERS, SIGNAL, JobView, Pause, Signal
 from api_client.errors import Conflict, InvalidInput, JobNotFound, SignalRefused
+from api_client.faithful import check_faithful
 from api_client.inbox import InboxFilter
 from api_client.labels import may_answer
 from api_client.records import one_line
@@ -27,18 +28,23 @@ def parse_signal(signal: Signal | Mapping[str, Any]) -> Signal:
 
     Raises:
         SignalRefused: an unknown kind or a wrong form, in one line.
-        InvalidInput: it is too long.
+        InvalidInput: it is too long, or holds what JSON cannot carry.
     """
-    if not isinstance(signal, Mapping):
-        return signal
-    try:
-        parsed = SIGNAL.validate_python(dict(signal))
-    except ValidationError as error:
-        raise SignalRefused(f"signal: {one_line(error)}") from None
+    parsed = _parsed(signal)
+    check_faithful("signal", parsed)
     size = len(parsed.model_dump_json())
     if size > MAX_SIGNAL_CHARACTERS:
         raise InvalidInput(f"signal: {size} characters, at most {MAX_SIGNAL_CHARACTERS} allowed")
     return parsed
+
+
+def _parsed(signal: Signal | Mapping[str, Any]) -> Signal:
+    if not isinstance(signal, Mapping):
+        return signal
+    try:
+        return SIGNAL.validate_python(dict(signal))
+    except ValidationError as error:
+        raise SignalRefused(f"signal: {one_line(error)}") from None
 
 
 def send_signal(

@@ -26,6 +26,8 @@ from api_client.contract import (
 from api_client.errors import InvalidInput, StepkeeperError, shorten
 from api_client.runs import numbered, read_run, read_usage
 
+_SHOWN_CHARACTERS = 60
+
 EVENT_ID_PATTERN = re.compile(r"[0-9]{1,18}(-[0-9]{1,18})?", re.ASCII)
 
 
@@ -155,8 +157,18 @@ def one_line(error: ValidationError) -> str:
     """A pydantic error as one line: each place, what is wrong with it, and the value."""
     parts = []
     for item in error.errors(include_url=False):
-        place = ".".join(str(part) for part in item["loc"]) or "value"
-        given = repr(item.get("input"))
-        shown = given if len(given) <= 60 else f"{given[:60]}…"
-        parts.append(f"{place}: {item['msg']} (given: {shown})")
+        place = _cut(".".join(str(part) for part in item["loc"])) or "value"
+        message = item["msg"].removeprefix("Value error, ")
+        parts.append(f"{place}: {message} (given: {_shown(item.get('input'))})")
     return "; ".join(parts)
+
+
+def _shown(value: Any) -> str:
+    try:
+        return _cut(repr(value))
+    except RecursionError:
+        return "a value nested too deeply to show"
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…"

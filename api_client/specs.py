@@ -9,8 +9,10 @@ from pydantic import ValidationError
 
 from api_client.contract import DEFAULT_RETENTION_S, MAX_INPUT_CHARACTERS, JobSpec
 from api_client.errors import IdempotencyConflict, InvalidInput, shorten
+from api_client.faithful import check_faithful
 from api_client.records import dumps, one_line
 
+_TEN_YEARS_S = 10 * 365 * 24 * 3600
 _KEYWORDS = ("input", "metadata", "tenant", "labels")
 
 
@@ -52,11 +54,14 @@ def make_spec(
         raise InvalidInput(f"job for agent {shorten(agent)}: {one_line(error)}") from None
     except (TypeError, ValueError) as error:
         raise InvalidInput(f"job for agent {shorten(agent)}: {error}") from None
+    except RecursionError:
+        raise InvalidInput(f"job for agent {shorten(agent)}: nested too deeply") from None
     if size > MAX_INPUT_CHARACTERS:
         raise InvalidInput(
             f"input: {size} characters, at most {MAX_INPUT_CHARACTERS} are allowed; "
             "store it elsewhere and pass a reference"
         )
+    check_faithful(f"job for agent {shorten(agent)}", spec)
     return spec
 
 
@@ -102,3 +107,14 @@ def check_same(wanted: JobSpec, stored: JobSpec) -> None:
                 f"job {stored.job_id} exists with another {name} "
                 f"({shorten(getattr(stored, name))}); use a new key or id for a new job"
             )
+
+
+def delay_ms(delay_s: float) -> int:
+    """A start's delay in milliseconds; a negative one is none.
+
+    Raises:
+        InvalidInput: it is no number, or beyond ten years.
+    """
+    if not delay_s <= _TEN_YEARS_S:  # so written, NaN is refused as well
+        raise InvalidInput(f"delay_s: at most ten years, in seconds (given: {delay_s})")
+    return int(max(0.0, delay_s) * 1000)

@@ -8,6 +8,7 @@ import pytest
 
 from api_client.contract import JobSpec, JobStatus
 from api_client.errors import JobNotFound
+from api_client.keys import Keys
 from tests.contract.acts import (
     CAP,
     DONE,
@@ -24,7 +25,7 @@ from tests.contract.acts import (
     sweep,
     take,
 )
-from tests.contract.worlds import MINUTE, SECOND, World
+from tests.contract.worlds import MINUTE, SECOND, RedisWorld, World
 from worker.store.base import Hint, NotClaimed, ToPublish
 
 ENDED = [status for status in JobStatus if status.ended]
@@ -35,6 +36,19 @@ def test_a_job_that_was_accepted_and_never_delivered_is_hinted(world: World) -> 
     assert sweep(world) == []
     world.advance(10 * SECOND)
     assert sweep(world) == [Hint(spec, JobStatus.QUEUED)]
+
+
+def test_a_record_that_cannot_be_read_holds_up_no_other(
+    redis_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    world = RedisWorld(redis_url)
+    submit(world, "spoilt")
+    submit(world)
+    world.client.hset(Keys(0).job("spoilt"), "spec", "{}")
+    world.advance(10 * SECOND)
+    assert hinted(world) == [JOB]
+    assert "job spoilt" in caplog.text
+    world.close()
 
 
 def test_the_time_between_hints_doubles_up_to_a_cap(world: World) -> None:

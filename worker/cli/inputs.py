@@ -45,9 +45,15 @@ def parse_json(name: str, text: str) -> Any:
         InvalidInput: says at which character it breaks.
     """
     try:
-        return json.loads(text)
+        return json.loads(text, parse_constant=_no_constant)
     except ValueError as error:
         raise _invalid(f"{name}: not JSON: {error} (given: {_shorten(text)})") from None
+    except RecursionError:
+        raise _invalid(f"{name}: nested too deeply (given: {_shorten(text)})") from None
+
+
+def _no_constant(word: str) -> Any:
+    raise ValueError(f"{word} is a number of Python's, not of JSON's")
 
 
 def parse_object(name: str, text: str | None) -> dict[str, Any] | None:

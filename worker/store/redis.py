@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
+
+from pydantic import ValidationError
 
 from api_client.connection import translated
 from api_client.contract import (
@@ -23,7 +26,7 @@ from api_client.contract import (
 )
 from api_client.keys import AGENTS
 from api_client.live import LIVE_LENGTH, LIVE_TTL_S
-from api_client.records import children_of, dumps, pairs, read_mail
+from api_client.records import children_of, dumps, one_line, pairs, read_mail
 from api_client.redis_store import RedisJobStore
 from api_client.runs import number, numbered, write_event
 from api_client.scripts import Argument, Scripts
@@ -43,6 +46,8 @@ from worker.store.base import (
     ToPublish,
 )
 from worker.store.outcomes import poison_outcome
+
+log = logging.getLogger(__name__)
 
 _SCRIPTS = Scripts("worker.store")
 _COMMIT_ANSWERS: dict[int, CommitAnswer] = {
@@ -216,8 +221,8 @@ class RedisCheckpointStore(RedisJobStore):
             names = [keys.due, keys.job_prefix, keys.index_prefix]
             reply = self._call("sweep", names, [limit, grace_ms, cap_ms])
             found = [item.decode() for item in reply]
-            for _, status, spec in zip(found[::3], found[1::3], found[2::3], strict=True):
-                hints.append(Hint(JobSpec.model_validate_json(spec), JobStatus(status)))
+            for job_id, status, spec in zip(found[::3], found[1::3], found[2::3], strict=True):
+                hints.extend(_readable_hint(job_id, status, spec))
         return hints
 
     def abandon(
@@ -270,3 +275,14 @@ def _stored(payload: Pause | Outcome | None) -> str:
     if isinstance(payload, Pause):
         return payload.stored()
     return "" if payload is None else payload.model_dump_json()
+
+
+def _readable_hint(job_id: str, status: str, spec: str) -> list[Hint]:
+    """The hint; none for a record that cannot be read, which must not hold up all the others."""
+    try:
+        return [Hint(JobSpec.model_validate_json(spec), JobStatus(status))]
+    except ValidationError as error:
+        log.error(
+            "job %s stays where it is: its record is unreadable (%s)", job_id, one_line(error)
+        )
+        return []

@@ -32,6 +32,12 @@ def test_a_value_is_text_unless_json_is_asked_for() -> None:
     assert inputs.read_value("[1]", as_json=True) == [1]
 
 
+@pytest.mark.parametrize("text", ["NaN", "[-Infinity]", "[" * 100_000])
+def test_json_is_json_and_no_more(text: str) -> None:
+    with pytest.raises(InvalidInput, match=r"the text: (not JSON|nested too deeply)"):
+        inputs.parse_json("the text", text)
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
