@@ -499,3 +499,32 @@ def test_this_machine_needs_no_login_if_it_was_said_so(redis_url: str) -> None:
         assert stranger.page.url.path == "/login"
         browser.http.close()
         stranger.http.close()
+
+
+def test_several_actions_are_decided_one_by_one(web: WebServer, browsers: Any) -> None:
+    mail = ProposedAction(call_id="c2", tool="mail", arguments={"to": "kim"})
+    job_id = paused_job(web.store, kind=PauseKind.APPROVAL, action=REFUND)
+    record = web.store.read(job_id).pause
+    assert record is not None
+    several = {"actions": (REFUND, mail), "accepts": ("decide", *record.accepts)}
+    stored = record.model_copy(update=several).stored()
+    web.parts.redis.hset(f"{{sk:0}}:j:{job_id}", "pause", stored)
+    browser = browsers()
+    text = browser.get(f"/jobs/{job_id}")
+    assert "Approve all" in text
+    action = f"/jobs/{job_id}/signals/decide"
+    browser.send(action, **{"decide.c2.verdict": "false"})
+    assert browser.page.status_code == 422
+    browser.send(
+        action,
+        **{
+            "decide.c1.verdict": "true",
+            "decide.c1.arg.amount": "25",
+            "decide.c2.verdict": "false",
+            "decide.c2.reason": "no mails",
+        },
+    )
+    calls = web.store.events(job_id)[-1].data["calls"]
+    assert isinstance(calls, dict)
+    assert calls["c1"]["arguments"] == {"order": "1187", "amount": 25.0}  # type: ignore[index, call-overload]
+    assert calls["c2"]["reason"] == "no mails"  # type: ignore[index, call-overload]

@@ -232,6 +232,8 @@ WORDS: dict[str, tuple[str, str]] = {
     "act_answer": ("Answer", "Antworten"),
     "act_approve": ("Approve", "Freigeben"),
     "act_reject": ("Reject", "Ablehnen"),
+    "act_approve_all": ("Approve all", "Alle freigeben"),
+    "act_reject_all": ("Reject all", "Alle ablehnen"),
     "act_decide": ("Decide", "Entscheiden"),
     "act_extend": ("Extend", "Erhöhen"),
     "act_finish": ("Finish the job", "Auftrag abschließen"),

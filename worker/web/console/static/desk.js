@@ -89,12 +89,24 @@
   }
 
   function follow(address) {
-    const source = new EventSource(address);
+    let source = null;
+    const start = () => {
+      if (source || document.hidden) return;
+      source = new EventSource(address);
+      source.onopen = () => pulse.classList.remove("lost");
+      source.onerror = () => pulse.classList.add("lost");
+      source.addEventListener("look", soon);
+    };
+    const stop = () => {
+      if (source) source.close();
+      source = null;
+    };
     pulse.hidden = false;
-    source.onopen = () => pulse.classList.remove("lost");
-    source.onerror = () => pulse.classList.add("lost");
-    source.addEventListener("look", soon);
-    addEventListener("pagehide", () => source.close());
+    // A browser opens few connections to one server: tabs that nobody looks at must not keep any.
+    document.addEventListener("visibilitychange", () => (document.hidden ? stop() : start()));
+    addEventListener("pagehide", stop);
+    addEventListener("pageshow", start);
+    start();
   }
 
   localTimes(document);
