@@ -17,13 +17,16 @@ if TYPE_CHECKING:
     from worker.inline import run_inline
     from worker.installing import install
     from worker.models import FunctionModel, OpenAIModel, ScriptedModel
+    from worker.pauses import Escalate, PausePolicy
     from worker.tools import Tool, agent_tool, hand_to_human, tool
 
 _HOMES = {
     "ActionContext": "worker.context",
     "Agent": "worker.agent",
+    "Escalate": "worker.pauses",
     "FunctionModel": "worker.models",
     "OpenAIModel": "worker.models",
+    "PausePolicy": "worker.pauses",
     "PauseRequested": "worker.errors",
     "Price": "worker.budget",
     "ScriptedModel": "worker.models",
@@ -40,8 +43,10 @@ _HOMES = {
 __all__ = [
     "ActionContext",
     "Agent",
+    "Escalate",
     "FunctionModel",
     "OpenAIModel",
+    "PausePolicy",
     "PauseRequested",
     "Price",
     "ScriptedModel",
