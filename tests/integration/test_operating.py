@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
+import select
+import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -332,3 +338,36 @@ def test_tokens_a_second_are_those_of_two_looks() -> None:
     look = watcher.look()
     assert look.tokens_per_s == 100
     assert (look.workers, look.running) == ({"w@h": 4}, {"w@h": 2})
+
+
+def test_top_goes_on_until_it_is_interrupted(redis_url: str, store: RedisCheckpointStore) -> None:
+    """On a terminal it draws again and again; Ctrl-C ends it."""
+    ours, theirs = pty.openpty()
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "120", "LINES": "40"}
+    with subprocess.Popen(
+        [sys.executable, "-m", "worker.cli", "top", "--every", "0.2", "--redis-url", redis_url],
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        env=environment,
+        # A test that runs in the background has SIGINT ignored, and would hand that down.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    ) as process:
+        os.close(theirs)
+        shown = _read_until(ours, "no jobs")
+        paused_job(store, "waits")
+        shown += _read_until(ours, "hand_to_human")
+        process.send_signal(signal.SIGINT)
+        code = process.wait(30)
+    os.close(ours)
+    assert code == failures.INTERRUPTED, shown
+
+
+def _read_until(terminal: int, text: str) -> str:
+    """What a program writes on its terminal, up to this text."""
+    shown = ""
+    while text not in shown:
+        ready, _, _ = select.select([terminal], [], [], 30)
+        assert ready, shown
+        shown += os.read(terminal, 65536).decode(errors="replace")
+    return shown
