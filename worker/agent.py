@@ -55,6 +55,8 @@ class Agent:
         max_observation: characters; longer ones are cut and say so.
         max_model_attempts: model errors in a row before the job pauses.
         max_bad_turns: replies in a row of which nothing could be used, before the job fails.
+        strict: ``True`` sends the strict form (OpenAI's structured outputs) of each schema that
+            allows it; ``False`` says that none is strict; ``None`` says nothing.
         parallel_safe: calls of ``safe`` tools that stand side by side in one reply run at once.
         stream: replies are shown while they come, in the job's live stream
             (``AgentClient.live``); the reply itself is the same.
@@ -98,6 +100,7 @@ class Agent:
     tool_choice: str | dict[str, Any] | None = None
     parallel_tool_calls: bool | None = None
     parallel_safe: bool = False
+    strict: bool | None = None
     stream: bool = False
     labels: Sequence[str] = ()
     pause_deadline_s: float | None = None
@@ -132,7 +135,7 @@ class Agent:
         self._set("texts", texts_for(self.language))
         self._set("toolbox", ToolBox([*self.tools, *self._terminate()]))
         self._set("terminal_names", frozenset(map(_tool_name, self.terminal)))
-        self._set("schemas", tuple(self.toolbox.schemas()))
+        self._set("schemas", tuple(self.toolbox.schemas(self.strict)))
         self._set("contexts", make_source(self.name, self.context, self.toolbox))
         self._set("limits", self._limits())
         self._set_pauses()
