@@ -18,6 +18,7 @@ from api_client.contract import JobStatus
 from api_client.errors import StoreUnavailable
 from api_client.hints import try_hint
 from worker.appointments import keep_appointment
+from worker.broker import reachable
 from worker.celery_config import check_pool
 from worker.control import listen_for_revokes, live_namesakes
 from worker.forking import no_fork
@@ -51,6 +52,7 @@ class Keeper(bootsteps.StartStopStep):
         )
         self._done = threading.Event()
         self._sweep_planned_s = time.monotonic()
+        self._broker_away = False
         listen_for_revokes(self._service)
         worker_shutdown.connect(self._on_ended, weak=False)
         worker_process_shutdown.connect(self._on_child_ends, weak=False)
@@ -136,6 +138,8 @@ class Keeper(bootsteps.StartStopStep):
 
     def sweep(self) -> None:
         """Hint what is due."""
+        if self._broker_is_away():
+            return
         settings, begun_s, count = self._service.settings, time.monotonic(), 0
         late_ms = int(max(0.0, begun_s - self._sweep_planned_s) * 1000)
         while True:
@@ -148,12 +152,21 @@ class Keeper(bootsteps.StartStopStep):
             for hint in hints:
                 with no_fork():
                     self._follow(hint)
+                if self._broker_away:
+                    break
             count += len(hints)
-            if len(hints) < SWEEP_LIMIT:
+            if len(hints) < SWEEP_LIMIT or self._broker_away:
                 break
         ended_s = time.monotonic()
         self._sweep_planned_s = ended_s + settings.sweep_s
         self._service.observer.note(Swept(count, int((ended_s - begun_s) * 1000), late_ms))
+
+    def _broker_is_away(self) -> bool:
+        """Each sweep puts off the next hint of what it finds: without a broker none is made."""
+        if self._broker_away:
+            with no_fork():
+                self._broker_away = not reachable(self._service.app)
+        return self._broker_away
 
     def _follow(self, hint: Hint) -> None:
         """Hint a job; if it is paused, first do what its timetable asks for."""
@@ -162,7 +175,7 @@ class Keeper(bootsteps.StartStopStep):
             goes_on = keep_appointment(service.store, spec.job_id, service.channels)
             if goes_on is None:
                 return
-        try_hint(service.app, spec)
+        self._broker_away = not try_hint(service.app, spec)
 
     def _post_loop(self) -> None:
         """Deliver announcements, beside everything else: a slow receiver holds up no job."""

@@ -9,9 +9,11 @@ from __future__ import annotations
 from typing import Any
 
 from celery import Celery
+from celery.worker.consumer import Consumer
 
 from api_client.celery_urls import for_celery
 from api_client.errors import InvalidInput
+from worker.consumer import OneByOne
 from worker.settings import Settings
 
 # One place for the socket options of broker and backend: without a time-out, a connection whose
@@ -43,8 +45,9 @@ def ours(settings: Settings) -> dict[str, Any]:
         # Early acknowledgement and no prefetch: durability is the store's. Late acknowledgement
         # duplicates running tasks on a mere connection cut.
         "task_acks_late": False,
-        "worker_disable_prefetch": True,
+        "worker_disable_prefetch": broker.is_redis,
         "worker_prefetch_multiplier": 1,
+        "worker_consumer": Consumer if broker.is_redis else OneByOne,
         # A stale duplicate must not overwrite a final state with STARTED.
         "task_track_started": False,
         "worker_send_task_events": True,

@@ -1,10 +1,14 @@
-"""How a worker takes leave of a broker connection that is lost."""
+"""How a worker takes messages, and takes leave of a broker connection that is lost."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from celery.worker.consumer import Consumer
+
+RETRY_S = 4.0
+"""The longest pause between two tries to reach a broker that is away; Celery's is 30 s."""
 
 
 def with_calm_leave(base: type[Consumer]) -> type[Consumer]:
@@ -17,6 +21,10 @@ def with_calm_leave(base: type[Consumer]) -> type[Consumer]:
     """
 
     class AgentConsumer(base):  # type: ignore[misc, valid-type]
+        def ensure_connected(self, conn: Any) -> Any:
+            conn.ensure_connection = partial(conn.ensure_connection, interval_max=RETRY_S)
+            return super().ensure_connected(conn)
+
         def on_connection_error_after_connected(self, exc: BaseException) -> None:
             channel: Any = getattr(self.task_consumer, "channel", None)
             if channel is not None:
@@ -24,3 +32,15 @@ def with_calm_leave(base: type[Consumer]) -> type[Consumer]:
             super().on_connection_error_after_connected(exc)
 
     return AgentConsumer
+
+
+class OneByOne(Consumer):
+    """Takes the next message when the last one has been acknowledged, which is before it runs.
+
+    The nearest to ``worker_disable_prefetch`` on brokers for which Celery ignores that: a busy
+    worker keeps one message from idle ones, not one for each slot. It also keeps the threads of a
+    pool from acknowledging at the same time, over a connection that is not made for that.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **{**kwargs, "initial_prefetch_count": 1})

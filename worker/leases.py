@@ -57,6 +57,11 @@ class Leases:
         with self._lock:
             return list(self._held)
 
+    def _holds(self, job_id: str, epoch: int) -> bool:
+        """Whether the job still runs here: one that has just ended has no lease to lose."""
+        with self._lock:
+            return self._held.get(job_id) == epoch
+
     def _start_thread(self) -> None:
         if self._pid != os.getpid():
             self._pid = os.getpid()
@@ -66,7 +71,10 @@ class Leases:
     def _beat(self) -> None:
         pause = threading.Event()
         while not pause.wait(self._lease_ms / 1000 / RENEWALS_PER_LEASE):
-            self.renew()
+            try:
+                self.renew()
+            except Exception:  # without this thread every job here would lose its lease
+                log.exception("renewing leases failed; the next beat tries again")
 
     def renew(self) -> None:
         """Renew everything that is held now, in one call a partition."""
@@ -79,7 +87,7 @@ class Leases:
         except StoreUnavailable as error:
             log.warning("leases of %d jobs could not be renewed: %s", len(held), error)
             return
-        for (job_id, _), answer in zip(held, answers, strict=True):
-            if answer == "lost":
+        for (job_id, epoch), answer in zip(held, answers, strict=True):
+            if answer == "lost" and self._holds(job_id, epoch):
                 log.warning("job %s: the lease is lost; its next commit will be refused", job_id)
                 self._observer.note(LeaseLost(job_id))

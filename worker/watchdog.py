@@ -13,11 +13,11 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 from celery import Celery
 from celery.worker import state
 
+from worker.broker import waiting
 from worker.forking import no_fork
 
 log = logging.getLogger(__name__)
@@ -62,33 +62,7 @@ def look(app: Celery, concurrency: int) -> Sight:
     """Look at the broker, over a fresh connection, and at this worker's counters."""
     taken = sum(state.total_count.values())
     free = len(state.active_requests) < concurrency
-    return Sight(_waiting(app), taken, free)
-
-
-def _waiting(app: Celery) -> int | None:
-    """Messages in the queues from which this worker is meant to take; operators may change that."""
-    try:
-        with app.connection_for_read() as connection:
-            return sum(_depth(connection, name) for name in list(app.amqp.queues.consume_from))
-    except _lost(app) as error:
-        log.debug("watchdog: the broker cannot be reached: %s", error)
-        return None
-
-
-def _depth(connection: Any, queue: str) -> int:
-    """How many messages wait in a queue; none in one that nobody has made yet."""
-    channel = connection.channel()  # a refusal closes it, so each queue has its own
-    try:
-        return int(channel.queue_declare(queue=queue, passive=True).message_count)
-    except connection.channel_errors as error:
-        log.debug("watchdog: queue %s: %s", queue, error)
-        return 0
-    finally:
-        channel.close()
-
-
-def _lost(app: Celery) -> tuple[type[BaseException], ...]:
-    return (OSError, *app.connection_for_read().connection_errors)
+    return Sight(waiting(app), taken, free)
 
 
 def watch(
