@@ -20,6 +20,8 @@ from urllib.parse import quote, unquote, urlsplit
 from pydantic import BaseModel, SecretBytes, SecretStr
 
 MARK = "[hidden]"
+_ABOUT_SECRETS = frozenset({"secret", "visible"})
+_CONSTANTS = (str, bytes, SecretStr, SecretBytes, dict, list, tuple, BaseModel)
 _SHORTEST = 4
 _SHORTEST_IN_ERRORS = 6
 _DEEPEST = 4
@@ -220,7 +222,7 @@ def _context_secrets(context: object) -> tuple[set[str], set[str]]:
     visible = getattr(context, "visible", ())
     always: set[str] = set()
     in_errors: set[str] = set()
-    for name, value in _fields(context):
+    for name, value in _context_fields(context):
         if name in visible:
             continue
         for path_is_secret, text in _texts_in(value, name in listed or is_secret_name(name), 0):
@@ -230,6 +232,18 @@ def _context_secrets(context: object) -> tuple[set[str], set[str]]:
                 in_errors.add(text)
             always.update(_url_password(text))
     return {text for text in always if len(text) >= _SHORTEST}, in_errors
+
+
+def _context_fields(context: object) -> Iterator[tuple[str, Any]]:
+    """What a context holds, and what its class holds for all instances."""
+    held = dict(_fields(context))
+    yield from held.items()
+    for cls in type(context).__mro__:
+        for name, value in vars(cls).items():
+            if name in held or name in _ABOUT_SECRETS or name.startswith("__"):
+                continue
+            if isinstance(value, _CONSTANTS):
+                yield name, value
 
 
 def _fields(owner: object) -> Iterator[tuple[str, Any]]:

@@ -25,6 +25,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     try:
         from worker.cli.app import run
+    except KeyboardInterrupt:
+        return 130
     except ModuleNotFoundError as error:
         if error.name != "typer":
             raise

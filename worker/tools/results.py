@@ -116,7 +116,7 @@ def _(value: float) -> float | str:
 @to_json.register
 def _(value: str) -> str:
     if _PICTURE.match(value):
-        raise Unwritable("a file as a data URL; return a text about it, or where it is stored")
+        raise Unwritable("a file as a data URL (return a text about it, or where it is stored)")
     return clean(str(value))
 
 
@@ -124,7 +124,8 @@ def _(value: str) -> str:
 @to_json.register(bytearray)
 @to_json.register(memoryview)
 def _refuse_bytes(value: Any) -> Any:
-    raise Unwritable(f"{type(value).__name__} ({len(value)} bytes); decode a text, store a file")
+    kind, size = type(value).__name__, len(value)
+    raise Unwritable(f"{kind} ({size} bytes; return a decoded text, or where they are stored)")
 
 
 @to_json.register
@@ -203,7 +204,7 @@ def _refuse_part(value: dict[Any, Any]) -> None:
     """Refuse pictures and sounds in the forms that message parts have: no model reads base64."""
     kind = value.get("type")
     if isinstance(kind, str) and kind in _PARTS_WITH_DATA and ("data" in value or kind in value):
-        raise Unwritable(f"a message part of type {kind}; return a text about it")
+        raise Unwritable(f"a message part of type {kind} (return a text about it)")
 
 
 def _key(key: Any) -> str:

@@ -223,3 +223,21 @@ def test_no_text_takes_long(text: str) -> None:
     Redactor().text(text)
     Redactor().error(text)
     assert time.process_time() - before < 2
+
+
+def test_what_the_class_of_a_context_holds_is_hidden_as_well() -> None:
+    class Base(ActionContext):
+        password = "hunter2-of-the-base"
+
+    class Shop(Base):
+        secret = ("region",)
+        visible = ("city",)
+        region = "north-by-north-west"
+        city = "Rotterdam-Zuid"
+        login: SecretStr = SecretStr("correct-horse-battery")
+
+    redactor = Redactor().knowing(Shop())
+    assert redactor.text("hunter2-of-the-base, correct-horse-battery, north-by-north-west") == (
+        f"{MARK}, {MARK}, {MARK}"
+    )
+    assert redactor.error("no region in Rotterdam-Zuid") == "no region in Rotterdam-Zuid"
