@@ -57,6 +57,11 @@ def with_delegates(agents: Iterable[Agent]) -> list[Agent]:
 
 def _load(path: str) -> list[Agent]:
     name, _, attribute = path.partition(":")
+    if not name or name.startswith("."):
+        raise AgentDefinitionError(
+            f"STEPKEEPER_AGENTS: {path!r} is no import path; give one such as 'shop.agents' or "
+            "'shop.agents:refunds'"
+        )
     try:
         module = importlib.import_module(name)
     except ImportError as error:

@@ -30,13 +30,14 @@ def install(
     """Register one Celery task for each agent, and what keeps their jobs alive.
 
     The app keeps its own broker, result backend, routes and tasks. Agents come from ``agents``
-    and from the setting ``STEPKEEPER_AGENTS``.
+    and from the setting ``STEPKEEPER_AGENTS``. Jobs are stored where ``STEPKEEPER_REDIS_URL`` says;
+    without it in the app's broker, or else its result backend, if that is a Redis.
 
     Raises:
         AgentDefinitionError: an agent cannot be used.
         InvalidInput: a setting or one of the app's own settings would harm jobs; says which.
     """
-    settings = settings or Settings.from_env()
+    settings = settings or _settings_for(app)
     found = with_delegates([*agents, *load_agents(settings.agents)])
     protect(app)
     check_webhook(settings.webhook_url, settings, "STEPKEEPER_WEBHOOK_URL")
@@ -53,3 +54,13 @@ def install(
     app.stepkeeper = service  # type: ignore[attr-defined]
     task_revoked.connect(note_revoked, weak=False, dispatch_uid="stepkeeper-revoked")
     return service
+
+
+def _settings_for(app: Celery) -> Settings:
+    settings = Settings.from_env()
+    if "redis_url" in settings.model_fields_set:
+        return settings
+    for url in (str(app.conf.broker_url), str(app.conf.result_backend)):
+        if url.startswith("redis://") and ";" not in url:
+            return Settings.from_env(redis_url=url)
+    return settings
