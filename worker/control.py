@@ -22,7 +22,7 @@ from worker.telemetry.observer import JobEnded
 
 log = logging.getLogger(__name__)
 
-NAMESAKE_S = 0.5
+NAMESAKE_S = 0.25
 """Seconds that a living worker of the same name has to answer."""
 
 
