@@ -31,7 +31,7 @@ class Durability:
             ``"nothing"`` (no append-only file), ``"unknown"`` (the server does not say).
         appendonly, appendfsync, maxmemory_policy: the server's own words, ``None`` if it is not
             allowed to read them.
-        replicas: connected now.
+        replicas: connected now, ``None`` if it is not allowed to read that.
         wait_replicas: how many must hold a job before this client calls it accepted.
     """
 
@@ -39,7 +39,7 @@ class Durability:
     appendonly: bool | None
     appendfsync: str | None
     maxmemory_policy: str | None
-    replicas: int
+    replicas: int | None
     wait_replicas: int
 
 
@@ -230,36 +230,36 @@ class AdminStore(SurveyStore):
 
     def durability(self) -> Durability:
         """What an accepted job survives, as far as the server tells."""
-        with translated(self._where):
-            replicas = int(self._redis.info("replication").get("connected_slaves", 0))
-            aof = self._redis.info("persistence").get("aof_enabled")
-        config = self._config("appendfsync", "maxmemory-policy")
-        appendonly = None if aof is None else bool(aof)
+        replicas = self._told(lambda: self._redis.info("replication")).get("connected_slaves")
+        aof = self._told(lambda: self._redis.info("persistence")).get("aof_enabled")
+        appendfsync = self._setting("appendfsync")
+        appendonly = None if aof is None else bool(int(aof))
         return Durability(
-            survives=_survives(appendonly, config.get("appendfsync")),
+            survives=_survives(appendonly, appendfsync),
             appendonly=appendonly,
-            appendfsync=config.get("appendfsync"),
-            maxmemory_policy=config.get("maxmemory-policy"),
-            replicas=replicas,
+            appendfsync=appendfsync,
+            maxmemory_policy=self._setting("maxmemory-policy"),
+            replicas=None if replicas is None else int(replicas),
             wait_replicas=self._wait_replicas,
         )
 
-    def _config(self, *names: str) -> dict[str, str]:
-        """Settings of the server; empty if this user may not read them."""
-        found: dict[str, str] = {}
+    def _setting(self, name: str) -> str | None:
+        return self._told(lambda: self._redis.config_get(name)).get(name)
+
+    def _told(self, question: Callable[[], Mapping[Any, Any]]) -> dict[str, str]:
+        """The server's answer; empty if this user may not ask it."""
         try:
             with translated(self._where):
-                for name in names:
-                    for key, value in self._redis.config_get(name).items():
-                        found[_text(key)] = _text(value)
+                answer = question()
         except (StoreUnavailable, ResponseError) as error:
             if not any(word in str(error) for word in ("NOPERM", "unknown command")):
                 raise
-        return found
+            return {}
+        return {_text(name): _text(value) for name, value in answer.items()}
 
 
-def _text(value: bytes | str) -> str:
-    return value.decode() if isinstance(value, bytes) else value
+def _text(value: Any) -> str:
+    return value.decode() if isinstance(value, bytes) else str(value)
 
 
 def _survives(

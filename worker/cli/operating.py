@@ -192,7 +192,7 @@ def durability(session: Session) -> int:
         "appendonly": _yes_no(found["appendonly"]),
         "appendfsync": found["appendfsync"] or "",
         "maxmemory-policy": found["maxmemory_policy"] or "",
-        "replicas": str(found["replicas"]),
+        "replicas": "" if found["replicas"] is None else str(found["replicas"]),
     }
     session.out.result(found, facts_table(shown))
     return failures.OK
