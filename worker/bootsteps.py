@@ -126,15 +126,17 @@ class Keeper(bootsteps.StartStopStep):
         each of the two keeps to its own.
         """
         service = self._service
-        if live_namesakes(service):
-            log.error(
-                "another worker called %s is running; its jobs are left alone. Give each worker "
-                "a name of its own (--hostname, or stepkeeper worker --name)",
-                service.node,
-            )
-            return
-        for spec in service.store.abandon(f"{service.node}/", keep=service.owner_prefix):
-            service.observer.note(TakenOver(spec))
+        with live_namesakes(service) as namesakes:
+            if namesakes:
+                log.error(
+                    "another worker called %s is running; its jobs are left alone. Give each "
+                    "worker a name of its own (--hostname, or stepkeeper worker --name)",
+                    service.node,
+                )
+                return
+            for spec in service.store.abandon(f"{service.node}/", keep=service.owner_prefix):
+                service.observer.note(TakenOver(spec))
+                service.hint(spec)
 
     def sweep(self) -> None:
         """Hint what is due."""

@@ -8,7 +8,8 @@ package, and by every worker that hears it.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from celery.app.control import Control
@@ -68,12 +69,14 @@ def stepkeeper_boot(state: Any) -> str:
     return service.boot
 
 
-def live_namesakes(service: Service) -> list[str]:
+@contextmanager
+def live_namesakes(service: Service) -> Iterator[list[str]]:
     """Other workers of this node name that are alive: their boot ids.
 
     Over a connection of its own: one of the app's pool would go on waiting for replies, and each
     pool process forked afterwards would, in closing its copy, wait for them as well, until Celery
-    kills it for not starting.
+    kills it for not starting. Closing it takes most of a second on Redis, where a read must end
+    first: what follows from the answer goes into the block.
     """
     with service.app.connection_for_write() as connection:
         replies = service.app.control.broadcast(
@@ -83,8 +86,8 @@ def live_namesakes(service: Service) -> list[str]:
             timeout=NAMESAKE_S,
             connection=connection,
         )
-    boots = [boot for reply in replies or () for boot in reply.values()]
-    return [boot for boot in boots if boot != service.boot]
+        boots = [boot for reply in replies or () for boot in reply.values()]
+        yield [boot for boot in boots if boot != service.boot]
 
 
 def listen_for_revokes(service: Service) -> None:
