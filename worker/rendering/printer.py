@@ -46,9 +46,15 @@ def make_console(file: TextIO | None = None, *, width: int | None = None) -> Con
         width: columns; the terminal's, or ``COLUMNS``, or no limit where there is no terminal.
     """
     file = file or sys.stdout
-    if width is None and not file.isatty() and not os.environ.get("COLUMNS", "").isdigit():
-        width = UNBROKEN
+    if width is None:
+        width = _wished_width() or (None if file.isatty() else UNBROKEN)
     return _Console(file=file, width=width, highlight=False, markup=False, emoji=False)
+
+
+def _wished_width() -> int | None:
+    """``COLUMNS``; none for 0, as some programs that have no terminal set it."""
+    wished = os.environ.get("COLUMNS", "")
+    return int(wished) or None if wished.isdecimal() else None
 
 
 class _Console(Console):

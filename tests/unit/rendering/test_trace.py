@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from io import StringIO
 from typing import Any
 
 import pytest
@@ -22,7 +23,7 @@ from tests.support.recorded import Recorded, printed, record
 from worker.inline import InlineRun
 from worker.models import ModelError
 from worker.models.scripted import act, say
-from worker.rendering import Line, Narrator, TranscriptReader
+from worker.rendering import Line, Narrator, TranscriptReader, make_console
 
 ASK = ("hand_to_human", {"reason": "May I?"})
 
@@ -287,3 +288,8 @@ def test_messages_that_have_gone_leave_the_rest_readable() -> None:
         Event(id="2-0", kind="observation", data={"i": 3, "s": 1, "ms": 3}),
     )
     assert [line.label for line in lines] == ["step 1", "observation"]
+
+
+def test_columns_of_zero_are_no_width(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "0")
+    assert make_console(StringIO()).width > 1000
