@@ -241,7 +241,8 @@ def test_many_paused_jobs_are_resumed_after_all_workers_were_restarted(lab: Lab)
     first = lab.worker(agents=AGENTS, concurrency=8)
     jobs = [lab.client.submit("asks", f"n{n}", check_agent=False) for n in range(MANY)]
     eventually(lambda: lab.client._store.count(JobStatus.PAUSED) == MANY, "all wait", MANY)
-    eventually(lambda: lab.redis.llen("celery") == 0, "no message waits, doubled hints are gone")
+    gone = "no message waits, doubled hints are gone"
+    eventually(lambda: lab.redis.llen("celery") == 0, gone, MANY)
     first.kill()
     used = int(lab.redis.info("memory")["used_memory"])
     print(f"\n{MANY} paused jobs: {used / MANY:.0f} bytes of Redis for each, everything counted")

@@ -44,7 +44,8 @@ from worker.store.base import (
     Ticket,
     ToPublish,
 )
-from worker.store.memory_desk import DeskRecord, MemoryDesk, told_as
+from worker.store.memory_desk import DeskRecord, MemoryDesk
+from worker.store.memory_posts import told_as
 from worker.store.outcomes import poison_outcome
 
 Entry = TypeVar("Entry", Event, LiveRecord)

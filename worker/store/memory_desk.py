@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import threading
-import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from api_client.contract import Delivery, JobEvent, JobStatus, JobView, Mail, Pause, Wish
-from api_client.errors import InvalidInput, shorten
+from api_client.contract import JobEvent, JobStatus, JobView, Mail, Pause, Wish
 from api_client.inbox import (
     NO_DEADLINE,
     InboxFilter,
@@ -22,25 +19,12 @@ from api_client.inbox import (
 )
 from api_client.labels import may_answer
 from api_client.pauses import to_ms
-from api_client.records import EVENT_ID_PATTERN
 from api_client.redis_desk import MAX_UNHEARD
 from api_client.refusals import not_told
-from worker.store.base import Post, PostState
+from worker.store.memory_posts import Letter, MemoryPosts
 
 if TYPE_CHECKING:
     from worker.store.memory import _Record
-
-EVENTS_KEPT = 10_000
-
-
-@dataclass(slots=True)
-class Letter:
-    """An announcement, and how far it has come."""
-
-    post: Post
-    due: int | None
-    state: PostState = "pending"
-    error: str = ""
 
 
 @dataclass(slots=True)
@@ -66,7 +50,7 @@ class DeskRecord:
         self.kept, self.asked, self.labels = 0, 0, None
 
 
-class MemoryDesk:
+class MemoryDesk(MemoryPosts):
     """Mixed into ``MemoryStore``, which has the jobs and the lock."""
 
     _clock: Callable[[], int]
@@ -177,66 +161,6 @@ class MemoryDesk:
             self._note(job, event, data)
         self._tell(job, event, data)
 
-    # --- telling others ----------------------------------------------------------------------
-
-    def _tell(self, job: _Record, event: str, data: dict[str, Any]) -> None:
-        """Let followers of all jobs know."""
-        last = int(self._happened[-1].cursor.partition("-")[2]) if self._happened else 0
-        now = self._clock()
-        self._happened.append(
-            JobEvent(
-                cursor=f"{now}-{last + 1}",
-                job_id=job.spec.job_id,
-                event=event,
-                at=now,
-                agent=job.spec.agent,
-                data=data,
-            )
-        )
-        del self._happened[:-EVENTS_KEPT]
-        self._lock.notify_all()
-
-    def _announce(self, job: _Record, channels: Sequence[str], event: str) -> None:
-        """Put one announcement for each channel into the outbox."""
-        payload = job.pause.stored() if job.pause else _json(job.outcome)
-        for channel in channels:
-            post = Post(
-                post_id=f"{job.spec.job_id}/{len(job.desk.letters) + 1}",
-                channel=channel,
-                event=event,
-                at=self._clock(),
-                agent=job.spec.agent,
-                payload=payload,
-                tries=0,
-            )
-            job.desk.letters.append(Letter(post, due=post.at))
-
-    def job_events(
-        self, after: str = "", count: int = 1000, block_s: float = 0.0
-    ) -> list[JobEvent]:
-        """See ``JobStore.job_events``."""
-        deadline = time.monotonic() + block_s
-        with self._lock:
-            number = self._number(after)
-            while True:
-                found = [e for e in self._happened if self._number(e.cursor) > number]
-                left = deadline - time.monotonic()
-                if found or left <= 0:
-                    return found[: max(0, count)]
-                self._lock.wait(left)
-
-    def job_cursor(self, after: str) -> str:
-        """See ``JobStore.job_cursor``."""
-        with self._lock:
-            return f"0-{self._number(after)}"
-
-    def _number(self, cursor: str) -> int:
-        if cursor == "$":
-            cursor = self._happened[-1].cursor if self._happened else ""
-        if cursor and not EVENT_ID_PATTERN.fullmatch(cursor):
-            raise InvalidInput(f"event cursor {shorten(cursor)}: give one as it was read")
-        return int(cursor.partition("-")[2] or 0)
-
     # --- the inbox ---------------------------------------------------------------------------
 
     def inbox(
@@ -265,53 +189,6 @@ class MemoryDesk:
         more = page[-1][0].cursor(order) if len(behind) > limit else ""
         return InboxPage(tuple(view for _, view in page), more, len(fitting))
 
-    # --- announcements -----------------------------------------------------------------------
-
-    def deliveries(self, job_id: str = "", limit: int = 100) -> list[Delivery]:
-        """See ``JobStore.deliveries``."""
-        with self._lock:
-            one = self._find(job_id) if job_id else None
-            jobs = self._all() if not job_id else [one] if one else []
-            found = [_delivery(letter) for job in jobs for letter in job.desk.letters]
-        found.sort(key=lambda delivery: (delivery.at, delivery.id), reverse=True)
-        return found[: max(0, limit)]
-
-    def fetch_post(self, limit: int, lease_ms: int) -> list[Post]:
-        """See ``CheckpointStore.fetch_post``."""
-        with self._lock:
-            now = self._clock()
-            due = [
-                letter
-                for job in self._all()
-                for letter in job.desk.letters
-                if letter.due is not None and letter.due <= now
-            ]
-            due.sort(key=lambda letter: (letter.due, letter.post.post_id))
-            for letter in due[:limit]:
-                letter.due = now + lease_ms
-                letter.post = replace(letter.post, tries=letter.post.tries + 1)
-            return [letter.post for letter in due[:limit]]
-
-    def note_post(self, post_id: str, state: PostState, error: str = "", delay_ms: int = 0) -> None:
-        """See ``CheckpointStore.note_post``."""
-        with self._lock:
-            job_id, _, number = post_id.rpartition("/")
-            job = self._find(job_id)
-            letter = None if job is None else job.desk.letters[int(number) - 1]
-            if letter is None or letter.due is None:
-                return
-            letter.state, letter.error = state, error
-            letter.due = self._clock() + delay_ms if state == "pending" else None
-
-
-def told_as(status: JobStatus) -> str:
-    """What the end of a job is called where others are told of it."""
-    return "finished" if status is JobStatus.SUCCEEDED else str(status)
-
-
-def _json(value: Any) -> str:
-    return str(value.model_dump_json()) if value is not None else json.dumps(None)
-
 
 def _fits(view: JobView, chosen: InboxFilter, now: int) -> bool:
     pause, spec = view.pause, view.spec
@@ -333,18 +210,3 @@ def _place(view: JobView, order: Order) -> Place:
     if order != "deadline":
         return Place(created, view.job_id)
     return Place(NO_DEADLINE + created if deadline is None else deadline, view.job_id)
-
-
-def _delivery(letter: Letter) -> Delivery:
-    post = letter.post
-    return Delivery(
-        id=post.post_id,
-        job_id=post.job_id,
-        channel=post.channel,
-        event=post.event,
-        state=letter.state,
-        tries=post.tries,
-        error=letter.error,
-        at=post.at,
-        due=letter.due,
-    )
