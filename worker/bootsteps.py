@@ -13,6 +13,7 @@ from typing import Any
 from celery import bootsteps
 from celery.signals import worker_process_shutdown, worker_shutdown
 from celery.worker.components import Pool
+from kombu.exceptions import OperationalError
 
 from api_client.contract import JobStatus
 from api_client.errors import StoreUnavailable
@@ -103,6 +104,9 @@ class Keeper(bootsteps.StartStopStep):
                 self.sweep()
             except StoreUnavailable as error:
                 log.warning("sweep: %s", error)
+                self._done.wait(1.0)
+            except OperationalError as error:  # Celery's own lines say where its broker is
+                log.warning("sweep: cannot reach the broker: %s", error)
                 self._done.wait(1.0)
             except Exception:
                 log.exception("sweep failed; the next one tries again")
