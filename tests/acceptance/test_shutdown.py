@@ -12,7 +12,7 @@ import pytest
 from tests.support.lab import Lab
 from tests.support.workers import RunningWorker, eventually
 
-POOLS = ("threads", "prefork")
+POOLS = ("threads", "prefork", "loop")
 MOVED_S = 5.0
 """A job that was handed over runs elsewhere within this time."""
 SHORT_GRACE = {"STEPKEEPER_SHUTDOWN_GRACE_S": "1"}
@@ -32,6 +32,13 @@ def group(worker: RunningWorker) -> list[int]:
     return found
 
 
+def start(lab: Lab, pool: str, env: dict[str, str]) -> RunningWorker:
+    """The worker that is to leave; ``loop`` is a pool of threads with jobs on an event loop."""
+    if pool == "loop":
+        return lab.worker("w1@test", env={**env, "STEPKEEPER_IN_FLIGHT": "8"})
+    return lab.worker("w1@test", pool=pool, env=env)
+
+
 def hold(lab: Lab, worker: RunningWorker, gate: str) -> str:
     """A job that this worker runs, and that stands at the gate in its second step."""
     lab.hold(gate)
@@ -42,11 +49,13 @@ def hold(lab: Lab, worker: RunningWorker, gate: str) -> str:
     return job_id
 
 
-@pytest.mark.parametrize("pool", POOLS)
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "SIGINT"])
+@pytest.mark.parametrize(
+    ("pool", "number"),
+    [*((pool, signal.SIGTERM) for pool in POOLS), ("threads", signal.SIGINT)],
+)
 def test_a_job_moves_at_its_next_commit(lab: Lab, pool: str, number: int) -> None:
     """Asked once: the call in flight is finished, committed, and the job goes on elsewhere."""
-    leaving = lab.worker("w1@test", pool=pool, env=LONG_GRACE)
+    leaving = start(lab, pool, LONG_GRACE)
     job_id = hold(lab, leaving, "model-held-2")
     lab.worker("w2@test")
     leaving.send(number)
@@ -64,15 +73,17 @@ def test_a_job_moves_at_its_next_commit(lab: Lab, pool: str, number: int) -> Non
     assert group(leaving) == []
 
 
-@pytest.mark.parametrize("pool", POOLS)
 @pytest.mark.parametrize(
-    "asked",
-    [[signal.SIGTERM, signal.SIGTERM], [signal.SIGINT, signal.SIGINT], [signal.SIGQUIT]],
-    ids=["SIGTERM-twice", "SIGINT-twice", "SIGQUIT"],
+    ("pool", "asked"),
+    [
+        *((pool, [signal.SIGTERM, signal.SIGTERM]) for pool in POOLS),
+        ("threads", [signal.SIGINT, signal.SIGINT]),
+        ("prefork", [signal.SIGQUIT]),
+    ],
 )
 def test_asked_twice_it_leaves_at_once(lab: Lab, pool: str, asked: list[int]) -> None:
     """The call in flight is given up, and made again elsewhere at once."""
-    leaving = lab.worker("w1@test", pool=pool, env=LONG_GRACE)
+    leaving = start(lab, pool, LONG_GRACE)
     job_id = hold(lab, leaving, "put-held-2")
     for count, number in enumerate(asked, 1):
         leaving.send(number)
@@ -92,7 +103,7 @@ def test_asked_twice_it_leaves_at_once(lab: Lab, pool: str, asked: list[int]) ->
 @pytest.mark.parametrize("pool", POOLS)
 def test_the_grace_time_ends_it(lab: Lab, pool: str) -> None:
     """A call that outlasts the grace time is given up; the exit code is that of a good end."""
-    leaving = lab.worker("w1@test", pool=pool, env=SHORT_GRACE)
+    leaving = start(lab, pool, SHORT_GRACE)
     job_id = hold(lab, leaving, "put-held-2")
     asked = time.monotonic()
     leaving.send(signal.SIGTERM)
