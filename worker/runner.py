@@ -7,7 +7,8 @@ hinting, events) is the caller's.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from api_client.contract import JobSpec
@@ -17,7 +18,8 @@ from worker.leases import Leases
 from worker.models.base import Model
 from worker.patience import patiently
 from worker.slices import Offload, Slice
-from worker.store.base import CheckpointStore, Claimed, NotClaimed, ToPublish
+from worker.solitude import Solitude
+from worker.store.base import CheckpointStore, Claim, Claimed, NotClaimed, ToPublish
 from worker.telemetry.observer import NOBODY, Observer
 
 
@@ -40,6 +42,11 @@ class RunnerSettings:
     publish_grace_ms: int = 10_000
     hint_grace_ms: int = 5_000
     patience_s: float = 60.0
+
+    @property
+    def shared_attempts(self) -> int:
+        """Starts without progress after which a job runs beside no other such job (rule 15)."""
+        return (self.max_attempts + 1) // 2
 
 
 @dataclass
@@ -67,34 +74,58 @@ class Runner:
     channels: Callable[[Agent, str], Sequence[str]] = lambda _agent, _event: ()
     settings: RunnerSettings = field(default_factory=RunnerSettings)
     observer: Observer = NOBODY
+    solitude: Solitude = field(default_factory=Solitude, init=False)
 
     def run(self, job_id: str) -> SliceEnd:
         """Advance a job until it ends, pauses, waits, or has had its turn."""
         claim = self.claim(job_id)
         if not isinstance(claim, Claimed):
             return claim
-        with self.leases.hold(job_id, claim.epoch):
+        with self._hold(claim):
             return Slice(self, claim).run()
 
     async def advance_on_loop(self, claim: Claimed, threads: Offload) -> SliceEnd:
         """Advance a claimed job on an event loop; ``threads`` run what blocks."""
-        with self.leases.hold(claim.spec.job_id, claim.epoch):
+        with self._hold(claim):
             return await Slice(self, claim).arun(threads)
+
+    @contextmanager
+    def _hold(self, claim: Claimed) -> Iterator[None]:
+        """Keep the lease while the block runs; afterwards leave the place of a suspect."""
+        try:
+            with self.leases.hold(claim.spec.job_id, claim.epoch):
+                yield
+        finally:
+            self.solitude.leave(claim.spec.job_id)
 
     def claim(self, job_id: str) -> Claimed | SliceEnd:
         """Take a job; or say what there is to do with it instead."""
+        alone = self.solitude.enter(job_id)
+        claim: Claim | None = None
+        try:
+            claim = self._claim(job_id, alone)
+        finally:
+            if alone and not self._is_suspect(claim):
+                self.solitude.leave(job_id)
+        return claim if isinstance(claim, Claimed) else _nothing_to_run(claim)
+
+    def _claim(self, job_id: str, alone: bool) -> Claim:
         nonce = uuid.uuid4().hex
-        claim = patiently(
+        return patiently(
             lambda: self.store.claim(
                 job_id,
                 owner=self.owner,
                 nonce=nonce,
                 lease_ms=self.settings.lease_ms,
                 max_tries=self.settings.max_attempts,
+                wary_of=0 if alone else self.settings.shared_attempts,
             ),
             self.settings.patience_s,
         )
-        return claim if isinstance(claim, Claimed) else _nothing_to_run(claim)
+
+    def _is_suspect(self, claim: Claim | None) -> bool:
+        """Whether a job has been claimed that must be the only one of its kind here."""
+        return isinstance(claim, Claimed) and claim.tries > self.settings.shared_attempts
 
 
 def _nothing_to_run(claim: NotClaimed | ToPublish) -> SliceEnd:

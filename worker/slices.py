@@ -205,6 +205,7 @@ class Slice:
         if verdict == "fenced":
             return Left("fenced")
         self._watch.committed(effect.kind, job.state, self._runner.clock_ms() - start)
+        self._runner.solitude.leave(job.id)  # it makes progress: no suspect any more
         if verdict == "cancel":
             return self._hand_over(job)
         if effect.kind == UNINTERRUPTIBLE:

@@ -65,6 +65,7 @@ def claim(
     owner: str = "w1/boot/1/",
     nonce: str | None = None,
     max_tries: int = 5,
+    wary_of: int = 0,
 ) -> Claim:
     """Try to take a job, by default in an attempt of its own."""
     return world.store.claim(
@@ -73,6 +74,7 @@ def claim(
         nonce=nonce or f"n{next(_nonces)}",
         lease_ms=LEASE,
         max_tries=max_tries,
+        wary_of=wary_of,
     )
 
 

@@ -285,3 +285,36 @@ def test_rule_15_a_persons_answer_starts_the_count_anew(world: World) -> None:
     bring_to(world, JobStatus.PAUSED)
     answer(world)
     assert take(world, max_tries=1).tries == 1
+
+
+def test_rule_15_a_suspect_is_left_for_somebody_who_runs_no_other(world: World) -> None:
+    submit(world)
+    for number in (1, 2):
+        assert take(world, max_tries=3, wary_of=2).tries == number
+        world.advance(LEASE)
+    messages, events = world.store.messages(JOB), kinds(world)
+    assert claim(world, max_tries=3, wary_of=2) == NotClaimed("suspect", "2")
+    assert (world.store.messages(JOB), kinds(world)) == (messages, events)
+    view = world.store.read(JOB)
+    assert (view.status, view.epoch, view.tries) == (JobStatus.RUNNING, 2, 2)
+    assert hinted(world) == [JOB]
+    held = take(world, max_tries=3)
+    assert held.tries == 3
+    commit(world, held, 1, "on")
+    world.advance(LEASE)
+    assert take(world, max_tries=3, wary_of=2).tries == 2, "what died since is one"
+
+
+@pytest.mark.parametrize("tries", [2, 3])
+def test_rule_15_a_suspect_out_of_tries_or_cancelled_ends_anywhere(
+    world: World, tries: int
+) -> None:
+    submit(world)
+    for _ in range(tries):
+        take(world, max_tries=3)
+        world.advance(LEASE)
+    if tries == 2:
+        world.store.cancel(JOB)
+    found = claim(world, max_tries=3, wary_of=2)
+    assert tries == 2 or isinstance(found, ToPublish)
+    assert world.store.read(JOB).status in (JobStatus.FAILED, JobStatus.CANCELLED)

@@ -68,10 +68,11 @@ class NotClaimed:
     """There is nothing to do here: why, and who holds the job or until when it waits.
 
     ``newer``: a newer program wrote it, and only that can go on with it; ``detail`` is its schema
-    version.
+    version. ``suspect``: it has begun too often without progress to be run beside others like it;
+    ``detail`` is how often.
     """
 
-    why: Literal["missing", "ended", "paused", "not_due", "busy", "newer"]
+    why: Literal["missing", "ended", "paused", "not_due", "busy", "newer", "suspect"]
     detail: str = ""
 
 
@@ -179,11 +180,24 @@ Renewal = Literal["renewed", "cancel", "lost"]
 class CheckpointStore(JobStore, Protocol):
     """The store as workers see it."""
 
-    def claim(self, job_id: str, *, owner: str, nonce: str, lease_ms: int, max_tries: int) -> Claim:
+    def claim(
+        self,
+        job_id: str,
+        *,
+        owner: str,
+        nonce: str,
+        lease_ms: int,
+        max_tries: int,
+        wary_of: int = 0,
+    ) -> Claim:
         """Take a job, raising its epoch.
 
         A job out of tries becomes a failure to publish, one whose cancel is pending becomes
         cancelled. The same nonce again finds the claim that it made.
+
+        Args:
+            wary_of: leave a job alone that has begun so many times without progress, for somebody
+                who runs no other such job; 0 takes every job.
         """
 
     def commit(self, ticket: Ticket, progress: Progress) -> CommitAnswer:

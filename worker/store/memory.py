@@ -307,7 +307,16 @@ class MemoryStore(MemoryDesk):
 
     # --- workers ---------------------------------------------------------------------------
 
-    def claim(self, job_id: str, *, owner: str, nonce: str, lease_ms: int, max_tries: int) -> Claim:
+    def claim(
+        self,
+        job_id: str,
+        *,
+        owner: str,
+        nonce: str,
+        lease_ms: int,
+        max_tries: int,
+        wary_of: int = 0,
+    ) -> Claim:
         """See ``CheckpointStore.claim``."""
         with self._lock:
             try:
@@ -320,7 +329,9 @@ class MemoryStore(MemoryDesk):
                 return NotClaimed("ended")
             was, waited_ms = self._before_claim(job, nonce)
             if job.nonce != nonce:
-                refused = self._take(job, owner, nonce, lease_ms, max_tries)
+                refused = self._refused(job, max_tries, wary_of)
+                if refused is None:
+                    self._take(job, owner, nonce, lease_ms, max_tries)
                 if refused is not None:
                     return refused
             if job.status.ended:
@@ -352,14 +363,20 @@ class MemoryStore(MemoryDesk):
             since = now
         return job.status, max(0, now - since)
 
-    def _take(
-        self, job: _Record, owner: str, nonce: str, lease_ms: int, max_tries: int
-    ) -> NotClaimed | None:
+    def _refused(self, job: _Record, max_tries: int, wary_of: int) -> NotClaimed | None:
         now = self._clock()
         if job.lease > now:
             return NotClaimed("busy", job.owner or "")
         if job.status is JobStatus.WAITING and (job.due_at or 0) > now:
             return NotClaimed("not_due", str(job.due_at))
+        runs_on = not job.status.ended and job.cancel is None
+        if runs_on and 0 < wary_of <= job.tries < max_tries:
+            job.hints = 0
+            return NotClaimed("suspect", str(job.tries))
+        return None
+
+    def _take(self, job: _Record, owner: str, nonce: str, lease_ms: int, max_tries: int) -> None:
+        now = self._clock()
         job.epoch += 1
         job.owner, job.nonce, job.lease, job.hints = owner, nonce, now + lease_ms, 0
         job.due = job.lease
@@ -369,7 +386,6 @@ class MemoryStore(MemoryDesk):
             self._tell(job, "cancelled", {})
         elif not job.status.ended:
             self._start(job, owner, max_tries, now)
-        return None
 
     def _start(self, job: _Record, owner: str, max_tries: int, now: int) -> None:
         job.tries += 1

@@ -74,7 +74,16 @@ class RedisCheckpointStore(RedisJobStore):
     def _call(self, name: str, keys: Sequence[str], args: Sequence[Argument]) -> Any:
         return self._run(name, keys, args, _SCRIPTS)
 
-    def claim(self, job_id: str, *, owner: str, nonce: str, lease_ms: int, max_tries: int) -> Claim:
+    def claim(
+        self,
+        job_id: str,
+        *,
+        owner: str,
+        nonce: str,
+        lease_ms: int,
+        max_tries: int,
+        wary_of: int = 0,
+    ) -> Claim:
         """See ``CheckpointStore.claim``."""
         if not JOB_ID_PATTERN.fullmatch(job_id):
             return NotClaimed("missing")
@@ -87,6 +96,7 @@ class RedisCheckpointStore(RedisJobStore):
             max_tries,
             poison,
             SCHEMA_VERSION,
+            wary_of,
         ]
         reply = self._call("claim", self._keys(job_id).of_telling(job_id), args)
         kind = reply[0].decode()

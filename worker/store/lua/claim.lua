@@ -4,15 +4,17 @@
 -- ARGV  1 job id  2 owner ("node/boot/pid")  3 nonce of this attempt  4 lease (ms)
 --       5 starts without progress after which the job is poison  6 its outcome then (JSON)
 --       7 highest schema version that the worker reads
+--       8 starts without progress after which the job is left alone for now, 0 for never
 -- Returns {"missing"} | {"ended"} | {"paused"} | {"not_due", due} | {"busy", owner}
 --       | {"newer", schema version}: left for a newer worker, untouched
+--       | {"suspect", starts}: left for a process that runs no other such job
 --       | {"run", record (flat list), messages, status before, ms for which it could be claimed}
 --       | {"publish", record (flat list), {}}
 -- A job that a caller has cancelled ends here; it must not run on until its next commit.
 -- A claim whose reply was lost may be sent again with its nonce: it finds itself the owner.
 --@include desk
 local job = redis.call('HMGET', KEYS[1], 'status', 'lease', 'nonce', 'owner', 'published',
-  'due_at', 'cancel', 'since', 'agent', 'v')
+  'due_at', 'cancel', 'since', 'agent', 'v', 'tries')
 local status = job[1]
 if not status then
   return {'missing'}
@@ -66,6 +68,11 @@ if not mine then
   end
   if status == 'waiting' and tonumber(job[6] or 0) > now then
     return {'not_due', job[6]}
+  end
+  local wary, tries = tonumber(ARGV[8]), tonumber(job[11])
+  if not ended and not job[7] and wary > 0 and tries >= wary and tries < tonumber(ARGV[5]) then
+    redis.call('HSET', KEYS[1], 'hints', 0)
+    return {'suspect', job[11]}
   end
   redis.call('HINCRBY', KEYS[1], 'epoch', 1)
   redis.call('HSET', KEYS[1], 'owner', ARGV[2], 'nonce', ARGV[3], 'lease', now + ARGV[4],
