@@ -35,6 +35,14 @@ class Scripts:
             for name, text in self._texts.items()
         }
 
+    def digest(self, name: str) -> str:
+        """The SHA-1 by which the server knows a script.
+
+        Raises:
+            KeyError: there is no script of that name here.
+        """
+        return self._digests[name]
+
     def run(self, client: Client, name: str, keys: Sequence[str], args: Sequence[Argument]) -> Any:
         """Run one script; sends its text only when the server does not know it yet."""
         try:

@@ -6,11 +6,9 @@ one reply. Record, transcript and trace must be the same after both.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from importlib import resources
 from typing import Any
 
 import pytest
@@ -18,6 +16,7 @@ import redis
 
 from api_client.contract import Answer, JobSpec, JobStatus, Outcome, Pause, PauseKind
 from api_client.keys import Keys
+from api_client.scripts import Scripts
 from tests.support.proxy import Proxy
 from worker.store.base import Claimed, Progress, Settlement, Ticket
 from worker.store.redis import RedisCheckpointStore
@@ -31,11 +30,8 @@ Meddle = Callable[[str], Any]
 
 def digest(name: str) -> bytes:
     """The SHA-1 by which the script of this name is called."""
-    for package in ("api_client", "worker.store"):
-        file = resources.files(package).joinpath("lua", f"{name}.lua")
-        if file.is_file():
-            return hashlib.sha1(file.read_bytes()).hexdigest().encode()
-    raise AssertionError(f"there is no script {name!r}")
+    ours = Scripts("api_client" if name in ("create", "signal", "cancel") else "worker.store")
+    return ours.digest(name).encode()
 
 
 @pytest.fixture

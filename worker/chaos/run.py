@@ -11,6 +11,7 @@ from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
+from worker.chaos import interrupt
 from worker.chaos.agents import AGENT
 from worker.chaos.evidence import Evidence, gather
 from worker.chaos.field import Field
@@ -191,6 +192,7 @@ class _Run:
 
         Workers are looked at while nobody kills them; the wrecker does it otherwise.
         """
+        interrupt.check()
         if not self._others or self._wrecker.finished:
             for worker in self._workers:
                 worker.check()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -55,6 +54,7 @@ def chaos(
 
     Exits with 1 if a job is lost, or an effect, a model call or a person's answer is doubled.
     """
+    from worker.chaos import interrupt
     from worker.chaos.options import PROFILES, Options
     from worker.chaos.run import run_chaos
 
@@ -76,7 +76,7 @@ def chaos(
         deadline_s=deadline,
         keep=keep,
     )
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # end as orderly as with Ctrl-C
+    interrupt.listen()
     logging.getLogger("api_client.hints").setLevel(logging.ERROR)  # Redis is away on purpose
     return _tell(session, run_chaos(options, session.out.note))
 

@@ -66,7 +66,7 @@ def unwritable() -> Any:
     return object()
 
 
-@tool(isolate=True, timeout=1.5)
+@tool(isolate=True, timeout=6.0)
 def hangs(notes: str) -> None:
     """Starts another process, notes both ids, and never ends."""
     child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
