@@ -39,10 +39,9 @@ def parse_signal(signal: Signal | Mapping[str, Any]) -> Signal:
 
 
 def _parsed(signal: Signal | Mapping[str, Any]) -> Signal:
-    if not isinstance(signal, Mapping):
-        return signal
+    given = dict(signal) if isinstance(signal, Mapping) else signal
     try:
-        return SIGNAL.validate_python(dict(signal))
+        return SIGNAL.validate_python(given)
     except ValidationError as error:
         raise SignalRefused(f"signal: {one_line(error)}") from None
 

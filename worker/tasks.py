@@ -18,7 +18,7 @@ from celery.result import AsyncResult
 
 from api_client.contract import CANCEL_TASK, SIGNAL_TASK
 from api_client.deciding import send_signal
-from api_client.errors import InvalidInput, JobFailed, StoreUnavailable
+from api_client.errors import InvalidInput, JobFailed, StepkeeperError, StoreUnavailable
 from api_client.hints import HINT_HEADER, plain_options, try_hint
 from api_client.specs import check_same, spec_from_call
 from api_client.tracing import trace_headers
@@ -58,7 +58,7 @@ class AgentTask(Task):  # type: ignore[type-arg]
     typing = False  # arguments are checked by ``spec_from_call``, which says more
     acks_late = False
     reject_on_worker_lost = False
-    throws = (JobFailed,)  # an outcome, not a bug: Celery logs it in a line, without a traceback
+    throws = (StepkeeperError,)  # no bug of ours: Celery logs it in a line, without a traceback
     track_started = False
     ignore_result = False
     abstract = True
@@ -255,7 +255,13 @@ def cancel_task(service: Service) -> Task[Any, Any]:
 
 
 def _bound_task(name: str, run: Callable[..., Any]) -> Task[Any, Any]:
-    attributes = {"name": name, "run": run, "acks_late": False, "__module__": __name__}
+    attributes = {
+        "name": name,
+        "run": run,
+        "acks_late": False,
+        "throws": AgentTask.throws,
+        "__module__": __name__,
+    }
     task_class = type(name.replace(".", "_"), (Task,), attributes)
     task: Task[Any, Any] = task_class()
     return task

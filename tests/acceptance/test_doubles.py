@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import json
 import uuid
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
 from typing import Any
 
+from api_client.specs import make_spec
 from tests.support.lab import Lab
-from tests.support.workers import eventually
+from tests.support.workers import RunningWorker, eventually
 
 QUEUE = "celery"
 
@@ -76,3 +80,57 @@ def test_doubles_of_a_paused_job_wake_nobody(lab: Lab) -> None:
     assert lab.client.result(other, 30) == "look 1"
     assert lab.record(job_id) == before
     assert lab.redis.llen(QUEUE) == 0
+
+
+def wait_ignored(workers: list[RunningWorker], job_id: str, times: int) -> None:
+    """Wait until so many messages of a job have been taken and left alone."""
+    eventually(
+        lambda: sum(worker.count(f"[{job_id}] ignored") for worker in workers) >= times,
+        f"{times} messages of {job_id} are ignored",
+    )
+
+
+def test_fifty_doubles_leave_no_trace_while_the_job_runs_and_after_it(lab: Lab) -> None:
+    """E1: the other worker, and the same one, find a live owner and leave."""
+    workers = [lab.worker("w1@test"), lab.worker("w2@test")]
+    with lab.shut("model-m-2"):
+        job_id = lab.submit("put @m")
+        lab.wait_gate("model-m-2")
+        running = lab.record(job_id)
+        for _ in range(50):
+            lab.hint(job_id)
+        wait_ignored(workers, job_id, 50)
+        assert lab.record(job_id) == running
+    lab.wait_published(job_id)
+    ended = lab.record(job_id)
+    for _ in range(50):
+        lab.hint(job_id)
+    wait_ignored(workers, job_id, 100)
+    assert lab.record(job_id) == ended
+    assert len(lab.ledger.entries("model")) == 2
+    assert len(lab.ledger.entries("put")) == 1
+    assert lab.states.of(job_id) == ["SUCCESS"]
+
+
+def test_two_workers_given_one_message_in_the_same_instant(lab: Lab) -> None:
+    """One claims, the other leaves; over and over."""
+    lab.worker("w1@test")
+    lab.worker("w2@test")
+    jobs = [f"job-{number}" for number in range(20)]
+    together = Barrier(2)
+
+    def hint_all() -> None:
+        for job_id in jobs:
+            together.wait(30)
+            lab.hint(job_id)
+
+    for job_id in jobs:
+        lab.store.create(make_spec(job_id=job_id, agent="plan", input=f"put @{job_id}"))
+    with ThreadPoolExecutor(2) as two:
+        for future in [two.submit(hint_all), two.submit(hint_all)]:
+            future.result(timeout=60)
+    for job_id in jobs:
+        assert lab.wait_published(job_id).epoch == 1
+        assert len(lab.events(job_id, "claimed")) == 1
+    calls = Counter((entry["tag"], entry["step"]) for entry in lab.ledger.entries("model"))
+    assert calls == Counter({(job_id, step): 1 for job_id in jobs for step in (1, 2)})

@@ -198,3 +198,30 @@ def test_e3_fifty_answers_at_once_one_of_which_counts(lab: Lab) -> None:
     assert sorted(told) == ["AlreadyAnswered"] * 49 + ["accepted"]
     assert lab.client.result(job_id, 30).endswith("; put 2")
     assert len(lab.ledger.entries("put")) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "args", "kind", "words"),
+    [
+        ("signal", ["nobody", {"kind": "retry"}], "JobNotFound", "no job 'nobody'"),
+        ("signal", ["a b", {"kind": "retry"}], "JobNotFound", "not the form of a job id"),
+        ("signal", ["nobody", {"kind": "shrug"}], "SignalRefused", "shrug"),
+        ("signal", ["nobody", "yes"], "SignalRefused", "yes"),
+        ("cancel", ["nobody"], "JobNotFound", "no job 'nobody'"),
+    ],
+)
+def test_a_decision_that_cannot_be_taken_fails_in_one_line(
+    lab: Lab, name: str, args: list[Any], kind: str, words: str
+) -> None:
+    """What is stored needs no class of ours to be read; the worker's log holds no traceback."""
+    worker = lab.worker()
+    result = lab.keep(lab.plain.send_task(f"stepkeeper.{name}", args=args))
+    with pytest.raises(Exception, match=words):
+        result.get(timeout=30)
+    raw: Any = lab.redis.get(f"celery-task-meta-{result.id}")
+    stored = json.loads(raw)["result"]
+    assert stored["exc_type"] == kind
+    assert len(stored["exc_message"]) == 1
+    assert "\n" not in stored["exc_message"][0]
+    worker.wait_line(f"[{result.id}]", 2)
+    assert "Traceback" not in worker.log

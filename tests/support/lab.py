@@ -17,10 +17,13 @@ from typing import Any
 import redis
 from celery import Celery
 from celery.result import AsyncResult
+from celery.states import READY_STATES
 
 from api_client import AgentClient
 from api_client.contract import Event, JobView
+from api_client.hints import send_hint
 from api_client.keys import Keys
+from api_client.redis_store import RedisJobStore
 from tests.support.crashes import has_died, plan_crash
 from tests.support.nursery import Nursery
 from tests.support.workers import START_TIMEOUT_S, Ledger, RunningWorker, eventually
@@ -38,7 +41,8 @@ class Lab:
     def __init__(self, nursery: Nursery, url: str, folder: Path, **env: str) -> None:
         self.url = url
         self.redis = redis.Redis.from_url(url)
-        self.client = AgentClient(url)
+        self.store = RedisJobStore.from_url(url)
+        self.client = AgentClient(url, store=self.store)
         self.plain = plain_app(url)
         self.ledger = Ledger(folder / "ledger")
         self.states = States(url)
@@ -86,7 +90,12 @@ class Lab:
             worker.kill()
         for result in self._results:
             setattr(result, "backend", None)  # noqa: B010 - or its collection would unsubscribe
+        backend: Any = self.plain.backend
+        backend.result_consumer.stop()
+        backend.client.close()
         self.plain.close()
+        self.states.close()
+        self.redis.close()
         self.ledger.close()
 
     # --- jobs ------------------------------------------------------------------------------
@@ -94,13 +103,29 @@ class Lab:
     def send(self, words: str, task_id: str | None = None, **options: Any) -> AsyncResult[Any]:
         """Submit by nothing but Celery."""
         task_id = task_id or str(uuid.uuid4())
-        result = self.plain.send_task("agent.plan", args=[words], task_id=task_id, **options)
+        return self.keep(
+            self.plain.send_task("agent.plan", args=[words], task_id=task_id, **options)
+        )
+
+    def keep(self, result: AsyncResult[Any]) -> AsyncResult[Any]:
+        """Remember a result, to let go of it in the end."""
         self._results.append(result)
         return result
 
     def submit(self, words: str, **options: Any) -> str:
         """Submit by our client."""
         return self.client.submit("plan", words, check_agent=False, **options)
+
+    def hint(self, job_id: str) -> None:
+        """Send one more message for a job, as a broker that doubles messages would."""
+        send_hint(self.plain, self.client.get(job_id).spec)
+
+    def wait_heard(self) -> None:
+        """Wait until a worker has heard every broadcast before this."""
+        with self.plain.connection_for_write() as connection:
+            assert self.plain.control.broadcast(
+                "ping", reply=True, limit=1, timeout=30, connection=connection
+            )
 
     def crash(
         self, job_id: str, when: str, what: str, *, number: int = 1, target: str = "process"
@@ -144,13 +169,23 @@ class Lab:
         return [event for event in self.client.trace(job_id) if kind in ("", event.kind)]
 
     def record(self, job_id: str) -> dict[str, Any]:
-        """All that the store holds of a job, to compare it with what it held before."""
+        """All that the store holds of a job, to compare it with what it held before.
+
+        Without the expiry of its lease: that moves while the job runs.
+        """
         record, messages, trace = Keys(0).of_job(job_id)
+        fields: Any = self.redis.hgetall(record)
+        fields.pop(b"lease", None)
         return {
-            "record": self.redis.hgetall(record),
+            "record": fields,
             "messages": self.redis.lrange(messages, 0, -1),
             "trace": self.redis.xrange(trace),
         }
+
+    def lease(self, job_id: str) -> int:
+        """When the job's lease expires, in milliseconds of Redis's clock; 0 for none."""
+        raw: Any = self.redis.hget(Keys(0).job(job_id), "lease")
+        return int(raw or 0)
 
     def wait_status(self, job_id: str, *statuses: str, timeout_s: float = 30) -> JobView:
         """Wait until the job has one of these statuses, or ``"ended"``."""
@@ -182,6 +217,14 @@ class Lab:
             timeout_s,
         )
         return found[count - 1]
+
+    def wait_states(self, job_id: str) -> list[str]:
+        """The states that Celery stored for a job, up to its final one."""
+        found: list[str] = eventually(
+            lambda: READY_STATES.intersection(seen := self.states.of(job_id)) and seen,
+            f"the final state of {job_id} is told",
+        )
+        return found
 
     def wait_published(self, job_id: str, timeout_s: float = 30) -> JobView:
         """Wait until the job's end has been published; returns what is stored of it."""
@@ -249,6 +292,11 @@ class States:
         self._pubsub.psubscribe("celery-task-meta-*")
         self._pubsub.get_message(timeout=10)  # that we are subscribed
         self._seen: list[tuple[str, str]] = []
+
+    def close(self) -> None:
+        """Listen no longer."""
+        self._pubsub.close()
+        self._redis.close()
 
     def of(self, job_id: str) -> list[str]:
         """The states of one task so far."""

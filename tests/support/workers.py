@@ -100,6 +100,11 @@ class RunningWorker:
         if not found:
             raise AssertionError(f"worker {self.name} never printed {text!r}:\n{self.log}")
 
+    def count(self, text: str) -> int:
+        """How many printed lines hold ``text``."""
+        with self._changed:
+            return sum(text in line for line in self.lines)
+
     def send(self, number: int) -> None:
         """Signal the main process."""
         os.kill(self.pid, number)
