@@ -29,9 +29,11 @@ def trio(tmp_path: Path) -> Iterator[SentinelTrio]:
 
 
 @pytest.fixture
-def ledger(tmp_path: Path) -> Ledger:
+def ledger(tmp_path: Path) -> Iterator[Ledger]:
     """What the tools and models of this test's workers do."""
-    return Ledger(tmp_path / "ledger")
+    ledger = Ledger(tmp_path / "ledger")
+    yield ledger
+    ledger.close()
 
 
 @pytest.fixture

@@ -188,20 +188,28 @@ class Ledger:
     def __init__(self, path: Path) -> None:
         self.path = path
         path.touch()
-        self._reading = path.open()
+        self._reading = path.open("rb")
         self._read: list[dict[str, Any]] = []
         self._lock = threading.Lock()
 
     def entries(self, kind: str | None = None, **data: Any) -> list[dict[str, Any]]:
         """Entries of one kind, or all, that hold ``data``, in the order of their writing."""
         with self._lock:
-            self._read.extend(map(json.loads, self._reading))
+            self._read.extend(map(json.loads, self._whole_lines()))
             found = list(self._read)
         return [
             entry
             for entry in found
             if kind in (None, entry["kind"]) and data.items() <= entry.items()
         ]
+
+    def _whole_lines(self) -> Iterator[bytes]:
+        """New lines; one that is being written this moment is left for the next time."""
+        start = self._reading.tell()
+        while (line := self._reading.readline()).endswith(b"\n"):
+            start = self._reading.tell()
+            yield line
+        self._reading.seek(start)
 
     def close(self) -> None:
         """Stop reading."""
