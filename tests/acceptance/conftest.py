@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.lab import Lab
-from tests.support.nursery import Nursery
+pytest.register_assert_rewrite("tests.support.matrix")
+
+from tests.support.lab import Lab  # noqa: E402 - after what changes how modules are read
+from tests.support.nursery import Nursery  # noqa: E402
 
 
 @pytest.fixture(scope="session")

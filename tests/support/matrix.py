@@ -1,4 +1,4 @@
-"""SIGKILL at every commit point, for every class of side effects, on both pools.
+"""SIGKILL at every commit point, for every class of side effects: one way of running at a time.
 
 One job goes through everything: a tool, a question to a person, an answer. It is killed once, and
 must end as if nothing had happened. A worker that dies is started again under its name.
@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Container, Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
-from typing import Any, cast
+from pathlib import Path
+from typing import Any, ClassVar, cast
 
 import pytest
 from celery.result import AsyncResult
@@ -24,7 +26,14 @@ from worker.embedded import EmbeddedServer
 from worker.texts import ENGLISH
 
 EFFECTS = {"safe": "look", "idempotent": "put", "once": "pay"}
-MODES = ("threads", "prefork-child", "prefork-group")
+ENV: dict[str, dict[str, str]] = {
+    "threads": {},
+    "threads-in-flight": {"STEPKEEPER_IN_FLIGHT": "4"},
+    "prefork-child": {},
+    "prefork-group": {},
+}
+"""Ways of running jobs, by the pool and what SIGKILL hits: a process, a child, a whole group."""
+
 HUMAN = ENGLISH.human_answer("yes")
 _numbers = count(1)
 
@@ -81,13 +90,6 @@ CELLS = [
 ]
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedServer]:
-    """Not fsynced: it is the workers that die here."""
-    with EmbeddedServer(tmp_path_factory.mktemp("matrix"), appendfsync="no") as server:
-        yield server
-
-
 @dataclass
 class Job:
     """One job that is killed once.
@@ -113,7 +115,7 @@ class Site:
     """Workers of one kind, and jobs that are killed there.
 
     Args:
-        mode: of ``MODES``; says what SIGKILL hits: a process, or a group of them.
+        mode: a key of ``ENV``.
     """
 
     def __init__(self, lab: Lab, supervisor: Supervisor, mode: str) -> None:
@@ -159,64 +161,74 @@ class Site:
             self.supervisor.wait_ready(job.start + 1)
 
 
-@pytest.fixture(scope="module", params=MODES)
-def site(
-    request: pytest.FixtureRequest,
-    nursery: Nursery,
-    server: EmbeddedServer,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[Site]:
-    """A worker that is started again whenever it dies, and one beside it for the callbacks."""
-    mode = request.param
+@contextmanager
+def open_site(mode: str, nursery: Nursery, folder: Path) -> Iterator[Site]:
+    """A store, a worker that is started again whenever it dies, and one for the callbacks.
+
+    The store does not fsync: it is the workers that die here.
+    """
     # Where everything runs at once, publishing may take a while.
     grace = "10" if mode == "prefork-child" else "2"
-    folder = tmp_path_factory.mktemp(mode)
-    lab = Lab(nursery, server.url, folder, STEPKEEPER_PUBLISH_GRACE_S=grace)
-    lab.redis.flushall()
     slots = 8 if mode == "prefork-child" else 2
-    with (
-        lab.supervised(pool=mode.partition("-")[0], concurrency=slots) as supervisor,
-        ThreadPoolExecutor(slots) as answering,
-    ):
-        lab.worker("callbacks@test", options=("--queues=callbacks",))
-        site = Site(lab, supervisor, mode)
-        if mode == "prefork-child":
-            site.begin_all(answering)
-        yield site
+    with EmbeddedServer(folder / "valkey", appendfsync="no") as server:
+        lab = Lab(nursery, server.url, folder, STEPKEEPER_PUBLISH_GRACE_S=grace, **ENV[mode])
+        with (
+            lab.supervised(pool=mode.partition("-")[0], concurrency=slots) as supervisor,
+            ThreadPoolExecutor(slots) as answering,
+        ):
+            lab.worker("callbacks@test", options=("--queues=callbacks",))
+            site = Site(lab, supervisor, mode)
+            if mode == "prefork-child":
+                site.begin_all(answering)
+            yield site
 
 
-@pytest.mark.parametrize(("point", "effects"), CELLS)
-def test_killed_once_and_nobody_can_tell(site: Site, point: Point, effects: str) -> None:
-    """Same answer; no reply lost or asked for twice; no observation twice; one publication."""
-    job, pauses = site.live(point, effects)
-    eventually(lambda: site.lab.has_died(job.id), f"the worker of {job.id} has died")
-    assert pauses == (["unknown_outcome"] if job.doubt else []) + ["hand_to_human"]
-    expected = f"{observation(job)}; {HUMAN}"
-    assert job.result.get(timeout=30) == expected
-    check_published(job)
-    check_stored(job, expected)
-    check_model_calls(job)
-    check_effects(job)
+class CrashMatrix:
+    """The tests, for one way of running jobs.
 
+    Attributes:
+        mode: a key of ``ENV``.
+    """
 
-def test_killed_before_the_claim(site: Site) -> None:
-    """The message is gone, and nobody holds the job: a sweep finds it."""
-    jobs = []
-    for tool in EFFECTS.values():
-        jobs.append(site.begin(Point("before", "claim"), tool))
-        site.wait_dead(jobs[-1])
-    for job in jobs:
-        assert answer_pauses(job) == ["hand_to_human"]
-        assert job.result.get(timeout=30) == f"{job.tool} 1; {HUMAN}"
+    mode: ClassVar[str]
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def site(cls, nursery: Nursery, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+        """Where the jobs of this class are killed."""
+        with open_site(cls.mode, nursery, tmp_path_factory.mktemp(cls.mode)) as site:
+            yield site
+
+    @pytest.mark.parametrize(("point", "effects"), CELLS)
+    def test_killed_once_and_nobody_can_tell(self, site: Site, point: Point, effects: str) -> None:
+        """Same answer; no reply lost or asked twice; no observation twice; one publication."""
+        job, pauses = site.live(point, effects)
+        eventually(lambda: site.lab.has_died(job.id), f"the worker of {job.id} has died")
+        assert pauses == (["unknown_outcome"] if job.doubt else []) + ["hand_to_human"]
+        expected = f"{observation(job)}; {HUMAN}"
+        assert job.result.get(timeout=30) == expected
+        check_published(job)
+        check_stored(job, expected)
         check_model_calls(job)
         check_effects(job)
 
+    def test_killed_before_the_claim(self, site: Site) -> None:
+        """The message is gone, and nobody holds the job: a sweep finds it."""
+        jobs = []
+        for tool in EFFECTS.values():
+            jobs.append(site.begin(Point("before", "claim"), tool))
+            site.wait_dead(jobs[-1])
+        for job in jobs:
+            assert answer_pauses(job) == ["hand_to_human"]
+            assert job.result.get(timeout=30) == f"{job.tool} 1; {HUMAN}"
+            check_model_calls(job)
+            check_effects(job)
 
-def test_callbacks_ran_once_and_errbacks_never(site: Site) -> None:
-    """Looked at when everything above has been over for a while."""
-    ran = Counter(entry["where"] for entry in site.lab.ledger.entries("task"))
-    assert {job_id: times for job_id, times in ran.items() if times > 1} == {}
-    assert site.lab.ledger.entries("errback") == []
+    def test_callbacks_ran_once_and_errbacks_never(self, site: Site) -> None:
+        """Looked at when everything above has been over for a while."""
+        ran = Counter(entry["where"] for entry in site.lab.ledger.entries("task"))
+        assert {job_id: times for job_id, times in ran.items() if times > 1} == {}
+        assert site.lab.ledger.entries("errback") == []
 
 
 # --- a job's way ---------------------------------------------------------------------------
