@@ -22,7 +22,7 @@ from worker.settings import Settings
 from worker.watchdog import look
 
 BROKERS = ("redis", pytest.param("rabbitmq", marks=pytest.mark.rabbitmq))
-RECOVERY_S = 20.0
+RECOVERY_S = 60.0
 """The worker reconnects within some four seconds, and lost hints are sent again within two."""
 
 

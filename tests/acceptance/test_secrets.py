@@ -38,7 +38,7 @@ def everything_stored(lab: Lab) -> str:
 def _value(lab: Lab, key: bytes) -> Any:
     client: Any = lab.redis
     readers = {
-        b"none": lambda: None,  # it expired meanwhile
+        b"none": str,  # it expired meanwhile
         b"string": lambda: client.get(key),
         b"hash": lambda: client.hgetall(key),
         b"list": lambda: client.lrange(key, 0, -1),
@@ -46,7 +46,8 @@ def _value(lab: Lab, key: bytes) -> Any:
         b"set": lambda: client.smembers(key),
         b"stream": lambda: client.xrange(key),
     }
-    return readers[client.type(key)]()
+    read: Any = readers[client.type(key)]
+    return read()
 
 
 def test_no_secret_in_keys_logs_traces_errors_or_requests(lab: Lab) -> None:

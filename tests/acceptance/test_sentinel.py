@@ -29,11 +29,9 @@ def trio(tmp_path: Path) -> Iterator[SentinelTrio]:
 
 
 @pytest.fixture
-def ledger(tmp_path: Path) -> Iterator[Ledger]:
+def ledger(tmp_path: Path) -> Ledger:
     """What the tools and models of this test's workers do."""
-    ledger = Ledger(tmp_path / "ledger")
-    yield ledger
-    ledger.close()
+    return Ledger(tmp_path / "ledger")
 
 
 @pytest.fixture

@@ -96,7 +96,6 @@ class Lab:
         self.plain.close()
         self.states.close()
         self.redis.close()
-        self.ledger.close()
 
     # --- jobs ------------------------------------------------------------------------------
 

@@ -188,7 +188,7 @@ class Ledger:
     def __init__(self, path: Path) -> None:
         self.path = path
         path.touch()
-        self._reading = path.open("rb")
+        self._offset = 0
         self._read: list[dict[str, Any]] = []
         self._lock = threading.Lock()
 
@@ -205,15 +205,11 @@ class Ledger:
 
     def _whole_lines(self) -> Iterator[bytes]:
         """New lines; one that is being written this moment is left for the next time."""
-        start = self._reading.tell()
-        while (line := self._reading.readline()).endswith(b"\n"):
-            start = self._reading.tell()
-            yield line
-        self._reading.seek(start)
-
-    def close(self) -> None:
-        """Stop reading."""
-        self._reading.close()
+        with self.path.open("rb") as reading:
+            reading.seek(self._offset)
+            while (line := reading.readline()).endswith(b"\n"):
+                self._offset += len(line)
+                yield line
 
     def wait(self, kind: str, count: int = 1, **data: Any) -> list[dict[str, Any]]:
         """Wait until there are ``count`` such entries; returns them."""

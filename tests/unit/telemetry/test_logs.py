@@ -163,7 +163,8 @@ def test_secrets_are_in_no_line(kind: str) -> None:
         raise ValueError("postgres://svc:s3cretpass@db/prod with key-from-environment")
     except ValueError as error:
         made = record(
-            "sent key-from-environment, xyzzy-plugh-1976 and p@ssword-in-url to true in /home/somebody"
+            "sent key-from-environment, xyzzy-plugh-1976 and p@ssword-in-url "
+            "to true in /home/somebody"
         )
         made.exc_info = (type(error), error, error.__traceback__)
     with binding(Bound("job-9", "clerk", 1, context=Keys())):
