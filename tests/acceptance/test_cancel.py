@@ -43,7 +43,7 @@ def check_cancelled(lab: Lab, job_id: str, steps: int) -> None:
     view = lab.wait_published(job_id)
     assert view.status == "cancelled"
     with pytest.raises(TaskRevokedError):
-        lab.keep(lab.plain.AsyncResult(job_id)).get(timeout=30)
+        lab.plain.AsyncResult(job_id).get(timeout=30)
     assert set(lab.states.of(job_id)) <= {"PAUSED", "REVOKED"}
     assert len(lab.events(job_id, "cancelled")) == 1
     assert max((e["step"] for e in lab.ledger.entries("model", tag="c")), default=0) == steps
@@ -114,7 +114,7 @@ def test_after_the_end(lab: Lab, cancel: Cancel) -> None:
     cancel(lab, job_id)
     lab.wait_heard()
     assert lab.record(job_id) == before
-    assert lab.keep(lab.plain.AsyncResult(job_id)).get(timeout=30) == "put 1"
+    assert lab.plain.AsyncResult(job_id).get(timeout=30) == "put 1"
 
 
 def test_at_the_end(lab: Lab) -> None:

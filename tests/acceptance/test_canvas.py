@@ -63,7 +63,7 @@ def test_chain(lab: Lab, trouble: str) -> None:
     canvas = chain(
         job(lab, words(trouble), "troubled"), task(lab, "upper"), task(lab, "note", where="end")
     )
-    result = lab.keep(canvas.apply_async())
+    result = canvas.apply_async()
     answer = overcome(lab, trouble)
     assert result.get(timeout=30) == answer.upper()
     assert [entry["value"] for entry in lab.ledger.entries("task")] == [answer.upper()]
@@ -72,7 +72,7 @@ def test_chain(lab: Lab, trouble: str) -> None:
 def test_a_job_behind_a_job(lab: Lab, trouble: str) -> None:
     """The answer of the first is the input of the second."""
     canvas = chain(job(lab, words(trouble), "troubled"), job_of_input(lab))
-    result = lab.keep(canvas.apply_async())
+    result = canvas.apply_async()
     answer = overcome(lab, trouble)
     job_id = str(result.id)
     lab.wait_view(job_id, lambda view: view.status.ended, "has ended")
@@ -91,7 +91,7 @@ def test_chord(lab: Lab, trouble: str) -> None:
         job(lab, words(trouble), "troubled"),
         task(lab, "upper", value="plain"),
     ]
-    result = lab.keep(chord(header, app=lab.plain)(task(lab, "note", where="body")))
+    result = chord(header, app=lab.plain)(task(lab, "note", where="body"))
     answer = overcome(lab, trouble)
     assert result.get(timeout=30) == ["look 1", answer, "PLAIN"]
     bodies = [entry["value"] for entry in lab.ledger.entries("task")]
@@ -102,8 +102,6 @@ def test_group(lab: Lab, trouble: str) -> None:
     """``GroupResult.get()`` waits for the last."""
     canvas = group([job(lab, "look"), job(lab, words(trouble), "troubled")], app=lab.plain)
     result: Any = canvas.apply_async()
-    for part in result.results:
-        lab.keep(part)
     answer = overcome(lab, trouble)
     assert result.get(timeout=30) == ["look 1", answer]
 
@@ -147,11 +145,11 @@ def test_link_error(lab: Lab, when: str) -> None:
 def test_a_failed_job_fails_its_chain_and_its_chord(lab: Lab) -> None:
     """What stands behind it does not run, and nobody waits for it in vain."""
     lab.worker()
-    behind = lab.keep(chain(job(lab, "refuse"), task(lab, "note", where="behind")).apply_async())
+    behind = chain(job(lab, "refuse"), task(lab, "note", where="behind")).apply_async()
     with pytest.raises(JobFailed):
         behind.get(timeout=30)
     header = [job(lab, "look"), job(lab, "refuse")]
-    body = lab.keep(chord(header, app=lab.plain)(task(lab, "note", where="body")))
+    body = chord(header, app=lab.plain)(task(lab, "note", where="body"))
     with pytest.raises(Exception, match="the model does not exist"):
         body.get(timeout=30)
     assert lab.ledger.entries("task") == []

@@ -215,7 +215,7 @@ def test_a_decision_that_cannot_be_taken_fails_in_one_line(
 ) -> None:
     """What is stored needs no class of ours to be read; the worker's log holds no traceback."""
     worker = lab.worker()
-    result = lab.keep(lab.plain.send_task(f"stepkeeper.{name}", args=args))
+    result = lab.plain.send_task(f"stepkeeper.{name}", args=args)
     with pytest.raises(Exception, match=words):
         result.get(timeout=30)
     raw: Any = lab.redis.get(f"celery-task-meta-{result.id}")

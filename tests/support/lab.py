@@ -50,7 +50,6 @@ class Lab:
         self._gates = folder / "gates"
         self._crashes = folder / "crashes"
         self._workers: list[RunningWorker] = []
-        self._results: list[AsyncResult[Any]] = []
         self._gates.mkdir()
         self._crashes.mkdir()
         self.env = {
@@ -88,10 +87,10 @@ class Lab:
         """Kill every worker, and let go of the store, which may end now."""
         for worker in list(self._workers):
             worker.kill()
-        for result in self._results:
-            setattr(result, "backend", None)  # noqa: B010 - or its collection would unsubscribe
         backend: Any = self.plain.backend
         backend.result_consumer.stop()
+        # or else results would, when they are collected, unsubscribe from a server that has gone
+        backend.remove_pending_result = lambda _result: None
         backend.client.close()
         self.plain.close()
         self.states.close()
@@ -102,14 +101,7 @@ class Lab:
     def send(self, words: str, task_id: str | None = None, **options: Any) -> AsyncResult[Any]:
         """Submit by nothing but Celery."""
         task_id = task_id or str(uuid.uuid4())
-        return self.keep(
-            self.plain.send_task("agent.plan", args=[words], task_id=task_id, **options)
-        )
-
-    def keep(self, result: AsyncResult[Any]) -> AsyncResult[Any]:
-        """Remember a result, to let go of it in the end."""
-        self._results.append(result)
-        return result
+        return self.plain.send_task("agent.plan", args=[words], task_id=task_id, **options)
 
     def submit(self, words: str, **options: Any) -> str:
         """Submit by our client."""
