@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 from celery import Task
 from celery.exceptions import Ignore
 from celery.result import AsyncResult
+from kombu.exceptions import OperationalError
 
 from api_client.contract import CANCEL_TASK, SIGNAL_TASK
 from api_client.deciding import send_signal
@@ -215,14 +216,21 @@ class AgentTask(Task):  # type: ignore[type-arg]
     def after_return(
         self,
         status: str,  # noqa: ARG002 - Celery passes them all
-        retval: Any,  # noqa: ARG002
+        retval: Any,
         task_id: str,
         args: Any,  # noqa: ARG002
         kwargs: Any,  # noqa: ARG002
         einfo: Any,  # noqa: ARG002
     ) -> None:
-        """Celery has stored the result and sent the callbacks: the outcome is published."""
+        """Celery has stored the result and sent the callbacks: the outcome is published.
+
+        Unless the broker took no callback: Celery calls that a failure of the task. The job's
+        outcome stays to be published, and replaces it when a sweep finds the job.
+        """
         if self.request.is_eager:
+            return
+        if isinstance(retval, OperationalError):
+            log.warning("job %s: its callbacks will be sent later: %s", task_id, retval)
             return
         try:
             self.service.published(task_id, self.agent.name)
