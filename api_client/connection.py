@@ -100,9 +100,39 @@ def connect(url: str, *, timeout_s: float = 5.0, max_connections: int = 64) -> C
             return _sentinel(url, options, max_connections)
         if scheme == "unix":
             options.pop("socket_keepalive")
-        return redis.Redis.from_url(url, max_connections=max_connections, **options)
+        else:
+            _database(url)
+        client = redis.Redis.from_url(url, max_connections=max_connections, **options)
+        _try_options(client)
+        return client
     except (ValueError, TypeError) as error:
         raise InvalidInput(f"Redis URL {describe(url)!r}: {error}") from None
+
+
+def _database(url: str) -> int:
+    """The number of the database that the path names; redis-py passes over what is no number.
+
+    Raises:
+        ValueError: the path is something else.
+    """
+    name = urlsplit(url).path.strip("/")
+    if name and not (name.isascii() and name.isdigit()):
+        raise ValueError(f"database {name!r} is no number; write for example /0")
+    return int(name or 0)
+
+
+def _try_options(client: Client) -> None:
+    """Make a connection, which opens nothing yet but refuses unknown options of the URL.
+
+    Raises:
+        ValueError: there is such an option.
+    """
+    pool = client.connection_pool
+    try:
+        pool.connection_class(**pool.connection_kwargs)
+    except TypeError as error:
+        name = str(error).rpartition(" ")[2].strip("'")
+        raise ValueError(f"{name!r} is no option of a Redis connection") from None
 
 
 def _sentinel(url: str, options: dict[str, Any], max_connections: int) -> Client:
@@ -157,7 +187,7 @@ class SentinelUrl:
         return cls(
             hosts=tuple(map(_host_and_port, parts.netloc.rpartition("@")[2].split(","))),
             master=query.get("master", "mymaster"),
-            db=int(parts.path.strip("/") or 0),
+            db=_database(url),
             username=unquote(user) or None,
             password=unquote(password) or None,
             sentinel_options=options,
