@@ -13,7 +13,7 @@ from api_client.connection import translated
 from api_client.contract import SCHEMA_VERSION, JobSpec, JobStatus, JobView
 from api_client.errors import Conflict, StoreUnavailable
 from api_client.records import dumps
-from api_client.redis_store import FIRST_HINT_GRACE_MS
+from api_client.redis_store import FIRST_HINT_GRACE_MS, labels_of
 from api_client.refusals import not_found
 from api_client.runs import number, numbered
 from api_client.survey import POISON, SurveyStore
@@ -194,6 +194,7 @@ class AdminStore(SurveyStore):
             number(0, beginning.run) if beginning.run else "",
             dumps(beginning.record),
             spec.tenant,
+            labels_of(spec),
             *map(dumps, beginning.messages),
         ]
         if not self._run("fork", self._keys(new).of_transition(new), args):

@@ -38,7 +38,7 @@ from api_client.signals import Retry as Retry
 from api_client.signals import Signal as Signal
 from api_client.signals import Wish as Wish
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 TASK_PREFIX = "agent."
 SIGNAL_TASK = "stepkeeper.signal"

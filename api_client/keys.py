@@ -11,9 +11,10 @@ because each commit writes three of them to the append-only file.
 ``{sk:P}:l:ID``           stream  pieces of replies while they come, kept for a short time
 ``{sk:P}:due``            zset    job ids by the time (ms) at which a sweep must look at them
 ``{sk:P}:is:STATUS``      zset    job ids by the time (ms) at which they entered that status
+``{sk:P}:is:STATUS:F``     zset    those of one facet, such as ``agent:shop``, likewise
 ``{sk:P}:is:poison``      zset    the failed ones in quarantine, likewise
 ``{sk:P}:is:published``   zset    job ids by the time (ms) at which their keys expire
-``{sk:P}:is:paused:F``    zset    paused jobs of one facet, such as ``kind:approval``, likewise
+``{sk:P}:is:lists``       hash    the lists in which jobs stand whose keys will expire
 ``{sk:P}:is:paused:deadline``  zset  all paused jobs by deadline; those without one come last
 ``{sk:P}:events``         stream  what happened to all jobs, the latest 10,000 records
 ``{sk:P}:post:ID``        hash    a job's announcements, and how far each has come

@@ -32,6 +32,11 @@ FIRST_HINT_GRACE_MS = 5_000
 
 
 class RedisJobStore(RedisDesk):
+def labels_of(spec: JobSpec) -> str:
+    """A job's labels as scripts take them: JSON, or ``""`` for none."""
+    return dumps(list(spec.labels)) if spec.labels else ""
+
+
     """``JobStore`` on Redis.
 
     Args:
@@ -99,6 +104,7 @@ class RedisJobStore(RedisDesk):
             int(self._wait_replicas > 0),
             spec.tenant,
         ]
+            labels_of(spec),
         reply = self._create(spec.job_id, keys, args)
         if reply[0] == 1:
             return Created(spec, new=True)

@@ -20,7 +20,7 @@ _INCLUDE = re.compile(r"^--@include (\w+)$", re.MULTILINE)
 class Scripts:
     """The ``.lua`` files of one package folder, called by their names.
 
-    A line ``--@include NAME`` stands for ``api_client/lua/shared/NAME.lua``.
+    A line ``--@include NAME`` stands for ``api_client/lua/shared/NAME.lua``, which may include more.
     """
 
     def __init__(self, package: str) -> None:
@@ -53,4 +53,4 @@ class Scripts:
 
 def _whole(text: str) -> str:
     shared = resources.files("api_client").joinpath("lua", "shared")
-    return _INCLUDE.sub(lambda m: shared.joinpath(f"{m[1]}.lua").read_text("utf-8"), text)
+    return _INCLUDE.sub(lambda m: _whole(shared.joinpath(f"{m[1]}.lua").read_text("utf-8")), text)

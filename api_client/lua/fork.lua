@@ -3,8 +3,9 @@
 -- KEYS  1 record  2 transcript  3 trace  4 due index  5 prefix of the status indexes
 -- ARGV  1 job id  2 spec (JSON)  3 agent  4 schema version  5 retention (s)
 --       6 time (ms) to give the first hint  7 run state (JSON) or ""  8 trace record (JSON)
---       9 tenant, or ""  10… the messages it begins with (JSON each)
+--       9 tenant, or ""  10 labels (JSON), or ""  11… the messages it begins with (JSON each)
 -- Returns 1, or 0 if the id exists.
+--@include lists
 if redis.call('EXISTS', KEYS[1]) == 1 then
   return 0
 end
@@ -18,10 +19,13 @@ end
 if ARGV[9] ~= '' then
   redis.call('HSET', KEYS[1], 'tenant', ARGV[9])
 end
-for i = 10, #ARGV do
+if ARGV[10] ~= '' then
+  redis.call('HSET', KEYS[1], 'labelled', ARGV[10])
+end
+for i = 11, #ARGV do
   redis.call('RPUSH', KEYS[2], ARGV[i])
 end
 redis.call('ZADD', KEYS[4], now + ARGV[6], ARGV[1])
-redis.call('ZADD', KEYS[5] .. 'queued', now, ARGV[1])
+list_in('queued', now)
 redis.call('XADD', KEYS[3], '*', 'submitted', ARGV[8])
 return 1

@@ -4,6 +4,7 @@
 --       6 live stream  7 events  8 the job's announcements
 -- ARGV  1 job id  2 "1" to forget it also if its outcome has not been published
 -- Returns {"missing"} | {"not_ended", status} | {"not_published"} | {"ok"}
+--@include lists
 local job = redis.call('HMGET', KEYS[1], 'status', 'published')
 local status = job[1]
 if not status then
@@ -15,9 +16,8 @@ end
 if not job[2] and ARGV[2] ~= '1' then
   return {'not_published'}
 end
+list_out(status)
+forget_lists(KEYS[5], ARGV[1])
 redis.call('DEL', KEYS[1], KEYS[2], KEYS[3], KEYS[6], KEYS[8])
 redis.call('ZREM', KEYS[4], ARGV[1])
-redis.call('ZREM', KEYS[5] .. status, ARGV[1])
-redis.call('ZREM', KEYS[5] .. 'poison', ARGV[1])
-redis.call('ZREM', KEYS[5] .. 'published', ARGV[1])
 return {'ok'}

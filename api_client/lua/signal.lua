@@ -63,8 +63,8 @@ leave_inbox()
 if ARGV[4] == 'cancel' then  -- the next claim, which the hint below asks for, ends the job
   redis.call('HSET', KEYS[1], 'cancel', ARGV[9])
 end
-redis.call('ZREM', KEYS[5] .. 'paused', ARGV[1])
-redis.call('ZADD', KEYS[5] .. 'queued', now, ARGV[1])
+list_out('paused')
+list_in('queued', now)
 redis.call('ZADD', KEYS[4], now + ARGV[7], ARGV[1])
 redis.call('XADD', KEYS[3], '*', 'signal', ARGV[3])
 tell('resumed', job[5], {pause = pause.id, kind = pause.kind, signal = ARGV[4], by = ARGV[5]})

@@ -3,6 +3,7 @@
 -- KEYS  1 record … 5 prefix of the status indexes  6 live stream  7 events  8 the job's
 --       announcements  9 outbox
 -- ARGV  1 job id
+--@include lists
 
 -- A job without a deadline comes behind all that have one, the longest waiting first.
 local NO_DEADLINE = 4e15
@@ -34,28 +35,39 @@ local function deadline_in(timetable, from)
   end
 end
 
+local function inbox_facets(agent, tenant, kind, labels)
+  local facets = facets_of(agent, tenant, labels)
+  facets[#facets + 1] = 'kind:' .. kind
+  return facets
+end
+
 local function enter_inbox(agent, tenant, kind, labels, since, deadline)
-  local facets = {'agent:' .. agent, 'kind:' .. kind, 'tenant:' .. (tenant or '')}
-  for _, label in ipairs(labels) do
-    facets[#facets + 1] = 'label:' .. label
-  end
-  if #labels == 0 then
-    facets[#facets + 1] = 'label:'
-  end
-  for _, facet in ipairs(facets) do
+  for _, facet in ipairs(inbox_facets(agent, tenant, kind, labels)) do
     redis.call('ZADD', KEYS[5] .. 'paused:' .. facet, since, ARGV[1])
   end
   redis.call('ZADD', KEYS[5] .. 'paused:deadline', deadline or NO_DEADLINE + since, ARGV[1])
-  redis.call('HSET', KEYS[1], 'facets', cjson.encode(facets))
 end
 
 local function leave_inbox()
-  local facets = redis.call('HGET', KEYS[1], 'facets')
-  if facets then
-    for _, facet in ipairs(cjson.decode(facets)) do
+  local job = redis.call('HMGET', KEYS[1], 'agent', 'tenant', 'pause', 'labels')
+  if job[3] then
+    local pause = cjson.decode(job[3])
+    local labels = job[4] and cjson.decode(job[4]) or pause.labels or {}
+    for _, facet in ipairs(inbox_facets(job[1], job[2], pause.kind, labels)) do
       redis.call('ZREM', KEYS[5] .. 'paused:' .. facet, ARGV[1])
     end
     redis.call('ZREM', KEYS[5] .. 'paused:deadline', ARGV[1])
   end
   redis.call('HDEL', KEYS[1], 'facets', 'kept', 'asked', 'labels')
+end
+
+-- A server sets 4 KB aside for the last node of every stream. Of a short trace that is nearly all
+-- of it: stored anew it takes what it needs. A long one is left alone, so that a pause costs the
+-- same at every length; so is one that this user may not restore.
+local SHORT_TRACE = 64
+
+local function slim_trace()
+  if redis.call('XLEN', KEYS[3]) <= SHORT_TRACE then
+    redis.pcall('RESTORE', KEYS[3], 0, redis.call('DUMP', KEYS[3]), 'REPLACE')
+  end
 end

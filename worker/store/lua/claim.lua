@@ -35,8 +35,8 @@ local now = time[1] * 1000 + math.floor(time[2] / 1000)
 
 local function enter(new)
   redis.call('HSET', KEYS[1], 'status', new, 'since', now)
-  redis.call('ZREM', KEYS[5] .. status, ARGV[1])
-  redis.call('ZADD', KEYS[5] .. new, now, ARGV[1])
+  list_out(status)
+  list_in(new, now)
 end
 
 local function finish(new, outcome, data, told)

@@ -21,6 +21,7 @@ redis.call('HSET', KEYS[1], 'published', 1)
 redis.call('HDEL', KEYS[1], 'owner', 'nonce', 'lease')
 redis.call('ZREM', KEYS[4], ARGV[1])
 redis.call('ZADD', KEYS[5] .. 'published', now + job[2] * 1000, ARGV[1])
+remember_lists(status)
 for i = 1, 3 do
   redis.call('EXPIRE', KEYS[i], job[2])
 end

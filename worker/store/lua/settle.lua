@@ -36,7 +36,7 @@ redis.call('HSET', KEYS[1], 'run', ARGV[4], 'status', status, 'since', now,
 if ARGV[10] == '1' then
   redis.call('HDEL', KEYS[1], 'signal', 'pause')
 end
-redis.call('ZREM', KEYS[5] .. 'running', ARGV[1])
+list_out('running')
 local due = now + ARGV[7]
 local ended = status == 'succeeded' or status == 'failed' or status == 'cancelled'
 local reason = status == 'failed' and cjson.decode(payload).reason or nil
@@ -63,7 +63,7 @@ elseif status == 'waiting' then
   end
   redis.call('HSET', KEYS[1], 'due_at', due)
 end
-redis.call('ZADD', KEYS[5] .. status, now, ARGV[1])
+list_in(status, now)
 if timetable[1] then
   redis.call('HSET', KEYS[1], 'kept', 0)
   redis.call('ZADD', KEYS[4], now + math.floor(timetable[1].after_s * 1000), ARGV[1])
@@ -74,6 +74,7 @@ else
 end
 redis.call('XADD', KEYS[3], '*', kind, data)
 if pause then
+  slim_trace()
   tell('paused', job[5], {pause = pause.id, kind = pause.kind, labels = pause.labels})
   announce(ARGV[11], 'paused', now, job[5], payload)
 elseif ended then

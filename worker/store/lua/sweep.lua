@@ -7,6 +7,7 @@
 -- Returns {id, status, spec, …} for each job to hint. A paused one stands in the due index if its
 -- timetable asks for something: it is returned as well, for its time has come. Records are reached through their prefix:
 -- the index names them, and they lie in the same slot.
+--@include lists
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local found = {}
@@ -30,8 +31,6 @@ for _, id in ipairs(redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now, 'LIMIT', 0
 end
 local published = KEYS[3] .. 'published'
 for _, id in ipairs(redis.call('ZRANGEBYSCORE', published, '-inf', now, 'LIMIT', 0, 2000)) do
-  for _, name in ipairs({'succeeded', 'failed', 'cancelled', 'poison', 'published'}) do
-    redis.call('ZREM', KEYS[3] .. name, id)
-  end
+  forget_lists(KEYS[3], id)
 end
 return found
