@@ -237,6 +237,27 @@ def test_processes_that_share_at_once_get_one_server(tmp_path: Path) -> None:
     assert len({url for _, url in answers}) == 1
 
 
+def test_a_shared_server_that_dies_is_started_again_by_its_starter(tmp_path: Path) -> None:
+    with python(SHARER, tmp_path) as owner:
+        _, url = told(owner)
+        with client_of(url) as client:
+            client.set("k", "v")
+            killed = find_server(tmp_path)
+            assert killed is not None
+            os.kill(killed.pid, signal.SIGKILL)
+            with shared(tmp_path) as second:
+                assert (second.url, second.started) == (url, False)
+                assert client.get("k") == "v"
+
+
+def test_a_server_that_does_not_answer_is_not_named_as_one_to_stop(tmp_path: Path) -> None:
+    with EmbeddedServer(tmp_path) as server:
+        os.kill(server.pid, signal.SIGKILL)
+        os.waitid(os.P_PID, server.pid, os.WEXITED | os.WNOWAIT)
+        with pytest.raises(FolderInUse, match="which does not answer"):
+            EmbeddedServer(tmp_path, lock_timeout=0).start()
+
+
 def test_sharing_gives_up_on_a_locked_folder_where_no_server_answers(tmp_path: Path) -> None:
     with EmbeddedServer(tmp_path):
         (tmp_path / NOTICE).unlink()

@@ -75,7 +75,12 @@ def _try_lock(lock: IO[bytes]) -> bool:
 
 def _in_use(folder: Path) -> str:
     found = read_notice(folder)
-    owner = f"a server with process id {found.pid} on port {found.port}" if found else "a process"
+    if found is None:
+        owner = "a process"
+    elif answering_pid(found.port) == found.pid:
+        owner = f"a server with process id {found.pid} on port {found.port}"
+    else:
+        owner = f"whoever started a server on port {found.port} there, which does not answer"
     return f"{folder} is in use by {owner}: stop it, or choose another folder"
 
 

@@ -131,8 +131,9 @@ class EmbeddedServer:
         if self.running:
             return self
         binary = server_binary()
-        self._release()
-        self._lock = lock_folder(self.data_dir, self._lock_timeout)
+        self._reap()  # of one that died by itself; the folder stays ours meanwhile
+        if self._lock is None:
+            self._lock = lock_folder(self.data_dir, self._lock_timeout)
         remove_notice(self.data_dir)  # one that a killed owner left would name the wrong process
         try:
             self._launch(binary)

@@ -1,16 +1,25 @@
-"""One server per folder for several commands: the first starts it, the rest join."""
+"""One server per folder for several commands: the first starts it, the rest join.
+
+Should the server die before its time, who started it starts it again: its port and data stay.
+"""
 
 from __future__ import annotations
 
+import logging
 import os
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from worker.embedded.errors import FolderInUse
+from worker.embedded.errors import EmbeddedServerError, FolderInUse
 from worker.embedded.folder import POLL, Endpoint, find_server
 from worker.embedded.server import EmbeddedServer, Fsync
+
+log = logging.getLogger(__name__)
+
+_LOOK_S = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +48,42 @@ def shared(
     """
     server = EmbeddedServer(data_dir, appendfsync=appendfsync, lock_timeout=0)
     found = _join_or_start(server, time.monotonic() + timeout)
+    keeper = _Keeper(server) if server.running else None
     try:
-        yield SharedServer(found.url, started=server.running)
+        yield SharedServer(found.url, started=keeper is not None)
     finally:
+        if keeper is not None:
+            keeper.leave()
         server.stop()
+
+
+class _Keeper:
+    """Starts a server again that has died, until told to leave."""
+
+    def __init__(self, server: EmbeddedServer) -> None:
+        self._server = server
+        self._leaving = threading.Event()
+        self._thread = threading.Thread(target=self._keep, name="embedded-keeper", daemon=True)
+        self._thread.start()
+
+    def leave(self) -> None:
+        """Returns when the server will be left alone."""
+        self._leaving.set()
+        self._thread.join()
+
+    def _keep(self) -> None:
+        while not self._leaving.wait(_LOOK_S):
+            if not self._server.running:
+                self._start()
+
+    def _start(self) -> None:
+        where = self._server.data_dir
+        try:
+            self._server.start()
+        except (EmbeddedServerError, OSError) as error:
+            log.error("the embedded server in %s has died and does not start: %s", where, error)
+        else:
+            log.warning("the embedded server in %s had died; it runs again", where)
 
 
 def _join_or_start(server: EmbeddedServer, deadline: float) -> Endpoint:
