@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from worker.cli import (
+    benching,
     chaos,
     deciding,
     desk,
@@ -46,6 +47,7 @@ for room in (
     doctor,
     top,
     chaos,
+    benching,
     evaluating,
     serve,
 ):

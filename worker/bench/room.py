@@ -1,0 +1,44 @@
+"""A scratch folder with a server of its own, for one part of the benchmark."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from api_client.connection import Client, connect
+from worker.embedded import EmbeddedServer, Fsync
+
+_PREFIX = "stepkeeper-bench-"
+# A rewrite of the file in the middle of a measurement would make it shorter.
+_CONFIG = {"auto-aof-rewrite-percentage": "0"}
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """Where a part measures. Everything in it is gone when the part has ended."""
+
+    folder: Path
+    url: str
+    redis: Client
+
+    def empty(self) -> None:
+        """Forget all keys, so that the next sample finds the server as the one before did."""
+        self.redis.flushall()
+
+
+@contextmanager
+def room(fsync: Fsync = "everysec") -> Iterator[Room]:
+    """Start a server in a folder of its own; both are gone afterwards, whatever happens.
+
+    Raises:
+        EmbeddedServerError: it could not be started.
+    """
+    with (
+        tempfile.TemporaryDirectory(prefix=_PREFIX) as folder,
+        EmbeddedServer(Path(folder) / "redis", appendfsync=fsync, config=_CONFIG) as server,
+        connect(server.url) as redis,
+    ):
+        yield Room(Path(folder), server.url, redis)
