@@ -21,7 +21,7 @@ from api_client.hints import try_hint
 from worker.appointments import keep_appointment
 from worker.broker import reachable
 from worker.celery_config import check_pool
-from worker.control import listen_for_revokes, live_namesakes
+from worker.control import listen_for_event_switch, listen_for_revokes, live_namesakes
 from worker.forking import no_fork
 from worker.service import Service
 from worker.shutdown import Leaving, pool_children
@@ -55,6 +55,7 @@ class Keeper(bootsteps.StartStopStep):
         self._sweep_planned_s = time.monotonic()
         self._broker_away = False
         listen_for_revokes(self._service)
+        listen_for_event_switch(self._service, on=worker.task_events)
         worker_shutdown.connect(self._on_ended, weak=False)
         worker_process_shutdown.connect(self._on_child_ends, weak=False)
 

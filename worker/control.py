@@ -8,7 +8,7 @@ package, and by every worker that hears it.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -88,6 +88,25 @@ def live_namesakes(service: Service) -> Iterator[list[str]]:
         )
         boots = [boot for reply in replies or () for boot in reply.values()]
         yield [boot for boot in boots if boot != service.boot]
+
+
+def listen_for_event_switch(service: Service, on: bool) -> None:
+    """Send events of jobs when this worker sends events of tasks, as it does ``on`` its start.
+
+    Whoever watches may switch them on and off: Flower asks for them again and again.
+    """
+    switch = {True: service.told.set, False: service.told.clear}
+    switch[on]()
+    for name, value in (("enable_events", True), ("disable_events", False)):
+        Panel.data[name] = _switching(Panel.data[name], switch[value])
+
+
+def _switching(celerys_own: Callable[..., Any], switch: Callable[[], None]) -> Callable[..., Any]:
+    def command(state: Any, **kwargs: Any) -> Any:
+        switch()
+        return celerys_own(state, **kwargs)
+
+    return command
 
 
 def listen_for_revokes(service: Service) -> None:

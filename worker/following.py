@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from celery import states
 
-from api_client.contract import JobStatus
+from api_client.contract import JobStatus, JobView
 from api_client.errors import JobFailed
 from worker.ends import Deferred, Ended, HandedOver, SliceEnd, Suspended
 from worker.models.base import ModelError
+from worker.telemetry import events
 
 if TYPE_CHECKING:
     from worker.service import Service
@@ -38,24 +39,20 @@ def report_paused(service: Service, end: Suspended) -> None:
     """Show the pause as the task's state, and on Celery's event bus.
 
     The pause is durable already, so a person may answer, and another worker finish the job, in
-    between: a final state that this report came too late for is put back.
+    between: a final state that this report came too late for is put back, and what is no longer
+    so is not told.
     """
     pause, job_id = end.pause, end.spec.job_id
     meta = {"reason": pause.kind, "question": pause.question, "pause_id": pause.id}
     service.app.backend.store_result(job_id, meta, PAUSED)
-    send_event(
-        service,
-        "task-paused",
-        job_id,
-        reason=pause.kind,
-        question=pause.question,
-        pause_id=pause.id,
-    )
-    _put_back(service, job_id)
-
-
-def _put_back(service: Service, job_id: str) -> None:
     view = service.store.read(job_id)
+    _put_back(service, view)
+    if view.pause is not None and view.pause.id == pause.id:
+        service.bus.send(events.paused(view, pause))
+
+
+def _put_back(service: Service, view: JobView) -> None:
+    job_id = view.job_id
     if not view.published or view.outcome is None:
         return
     backend, outcome = service.app.backend, view.outcome
@@ -76,13 +73,7 @@ def report_deferred(service: Service, end: Deferred) -> None:
     """
     job_id = end.spec.job_id
     service.app.backend.store_result(job_id, ModelError(end.text), states.RETRY)
-    send_event(service, "task-retried", job_id, exception=end.text, traceback="")
-    _put_back(service, job_id)
-
-
-def send_event(service: Service, kind: str, job_id: str, **fields: Any) -> None:
-    """Send one event of a job on Celery's event bus, if this worker sends events."""
-    app = service.app
-    if app.conf.worker_send_task_events:
-        with app.events.default_dispatcher(hostname=service.node) as dispatcher:
-            dispatcher.send(kind, uuid=job_id, **fields)
+    view = service.store.read(job_id)
+    _put_back(service, view)
+    if view.status is JobStatus.WAITING:
+        service.bus.send(events.deferred(end))

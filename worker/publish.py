@@ -10,6 +10,7 @@ from celery.exceptions import Ignore
 from api_client.contract import JobStatus
 from api_client.errors import JobFailed
 from worker.ends import Ended
+from worker.telemetry import events
 
 if TYPE_CHECKING:
     from worker.tasks import AgentTask
@@ -49,6 +50,6 @@ def _publish_again(task: AgentTask, end: Ended) -> None:
 def _publish_revoked(task: AgentTask, end: Ended) -> None:
     job_id = end.spec.job_id
     task.backend.mark_as_revoked(job_id, end.outcome.text, request=task.request)
-    task.send_event("task-revoked", terminated=False, signum=None, expired=False)
+    task.service.bus.send(events.revoked(job_id))
     task.service.published(job_id, end.spec.agent)
     raise Ignore

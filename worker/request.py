@@ -6,6 +6,7 @@ import logging
 from typing import Any
 
 from billiard.exceptions import TimeLimitExceeded, WorkerLostError
+from celery import states
 from celery.app.task import Context
 from celery.worker.request import Request
 from celery.worker.state import task_ready
@@ -55,6 +56,15 @@ class AgentRequest(Request):
 
     _already_revoked: bool
     _already_cancelled: bool
+
+    def send_event(self, type: str, **fields: Any) -> None:
+        """Called for what Celery tells of the message: monitors shall believe it at any moment.
+
+        Without its state as a field, REVOKED would not be shown of a job that is shown as PAUSED.
+        """
+        if type == "task-revoked":
+            fields["state"] = states.REVOKED
+        super().send_event(type, **fields)
 
     def on_failure(
         self, exc_info: Any, send_failed_event: bool = True, return_ok: bool = False

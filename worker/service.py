@@ -23,6 +23,7 @@ from worker.agent import Agent
 from worker.announce.channels import channels_of
 from worker.announce.office import PostOffice
 from worker.ends import Ended
+from worker.eventbus import EventBus
 from worker.following import follow_up
 from worker.inflight import InFlight
 from worker.leases import Leases
@@ -63,6 +64,7 @@ class _Process:
     store: WatchedStore
     leases: Leases
     runner: Runner
+    bus: EventBus
     in_flight: InFlight | None
 
 
@@ -73,6 +75,8 @@ class Service:
     Attributes:
         node: the worker's Celery node name; empty in a program that only submits.
         boot: of this start of the worker; tells a restarted worker from its predecessor.
+        stop: this worker takes no job, and hands over those that run at their next commits.
+        told: this worker sends events of tasks.
     """
 
     app: Celery
@@ -81,6 +85,7 @@ class Service:
     node: str = ""
     boot: str = field(default_factory=lambda: uuid.uuid4().hex[:12])
     stop: StopFlag = field(default_factory=StopFlag)
+    told: StopFlag = field(default_factory=StopFlag)
     _parts: dict[int, _Process] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -126,6 +131,11 @@ class Service:
         return self._process.runner
 
     @property
+    def bus(self) -> EventBus:
+        """This process's way to Celery's event bus."""
+        return self._process.bus
+
+    @property
     def in_flight(self) -> InFlight | None:
         """This process's event loop for jobs, if the settings ask for one."""
         return self._process.in_flight
@@ -153,7 +163,8 @@ class Service:
             wait_replicas=settings.wait_replicas,
             wait_timeout_s=settings.wait_timeout_s,
         )
-        observer = store.observer = self.telemetry.observer(store)
+        bus = EventBus(self.app, self.node, self.told.is_set)
+        observer = store.observer = self.telemetry.observer(store, bus)
         leases = Leases(store, settings.runner.lease_ms, observer)
         runner = Runner(
             store=store,
@@ -169,7 +180,7 @@ class Service:
             observer=observer,
         )
         in_flight = self._in_flight(runner) if settings.in_flight else None
-        return _Process(store, leases, runner, in_flight)
+        return _Process(store, leases, runner, bus, in_flight)
 
     def _in_flight(self, runner: Runner) -> InFlight:
         # Whoever takes the hint may publish at once: this process will not do it itself.

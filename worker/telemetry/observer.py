@@ -82,6 +82,21 @@ class JobClaimed:
 
 
 @dataclass(frozen=True, slots=True)
+class JobResumed:
+    """A job that a person has answered goes on, its state has been read.
+
+    Attributes:
+        step, tokens: model replies, and input and output tokens, so far.
+    """
+
+    place: Place
+    step: int
+    tokens: int
+    pause: Pause
+    signal: Signal
+
+
+@dataclass(frozen=True, slots=True)
 class ModelCalled:
     """A model has answered, or failed. ``ms``: how long it took."""
 
@@ -120,6 +135,8 @@ class Committed:
         kind: of its trace record.
         model: that was asked last; empty if none was in this slice.
         ms: how long the store took.
+        replied: it holds a new model reply.
+        tokens: input and output, of the whole job so far.
     """
 
     place: Place
@@ -128,6 +145,8 @@ class Committed:
     spent: Spent
     model: str
     ms: int
+    replied: bool = False
+    tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +209,7 @@ class StoreCalled:
 
 Moment = (
     JobClaimed
+    | JobResumed
     | ModelCalled
     | ToolCalled
     | Committed

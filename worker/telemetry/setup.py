@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from api_client.contract import JobView
 from api_client.errors import InvalidInput
+from worker.eventbus import EventBus
 from worker.settings import Settings
+from worker.telemetry.events import EventObserver
 from worker.telemetry.logs import LogObserver
 from worker.telemetry.observer import NOBODY, Observer, Several
 
@@ -65,11 +67,14 @@ class Telemetry:
         if self.settings.otel:
             _import("opentelemetry.sdk.trace", "otel", "STEPKEEPER_OTEL")
 
-    def observer(self, store: Surveyed) -> Observer:
+    def observer(self, store: Surveyed, bus: EventBus | None = None) -> Observer:
         """The observer of this process; nobody in a program that is no worker."""
         if not self.started:
             return NOBODY
         observers: list[Observer] = [LogObserver()]
+        if bus is not None:
+            observers.append(EventObserver(bus.wanted, bus.send))
+            self._closers.append((os.getpid(), bus.close))
         if self.settings.metrics_port is not None:
             observers.append(self._metrics())
         if self.settings.otel:

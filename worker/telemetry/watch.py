@@ -14,6 +14,7 @@ from worker.telemetry.binding import Bound
 from worker.telemetry.observer import (
     Committed,
     JobClaimed,
+    JobResumed,
     ModelCall,
     ModelCalled,
     Observer,
@@ -62,6 +63,10 @@ class SliceWatch:
         """The job's state has been read: what was spent before is not told again."""
         self._counted = _copy(state.usage)
         self.bound.step = state.steps
+        pause, signal = self._claim.pause, self._claim.signal
+        if pause is not None and signal is not None:
+            tokens = state.usage.total
+            self._observer.note(JobResumed(self.place, state.steps, tokens, pause, signal))
 
     @contextmanager
     def asking(
@@ -93,10 +98,17 @@ class SliceWatch:
 
     def committed(self, kind: str, state: RunState, ms: int) -> None:
         """The store has accepted a commit of this state."""
+        replied = state.steps > self.bound.step
         self.bound.step = state.steps
         spent = _difference(state.usage, self._counted)
         self._counted = _copy(state.usage)
-        self._observer.note(Committed(self.place, state.steps, kind, spent, self._model, ms))
+        self._observer.note(
+            Committed(
+                *(self.place, state.steps, kind, spent, self._model, ms),
+                replied=replied,
+                tokens=state.usage.total,
+            )
+        )
 
     def headers(self) -> dict[str, str]:
         """Message headers for a sub-job of this one."""
