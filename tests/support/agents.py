@@ -20,6 +20,7 @@ from worker.models import FunctionModel, ModelError
 from worker.tools import hand_to_human, tool
 
 LEDGER = "TEST_LEDGER"
+BUSY_S = 0.1
 GATES = "TEST_GATES"
 
 
@@ -98,6 +99,15 @@ def die(x: int, ctx: Ctx) -> str:
     return "still here"
 
 
+def first_time(name: str) -> bool:
+    """Whether nobody has asked this before, in whatever process."""
+    try:
+        Path(os.environ[GATES], f"{name}.seen").touch(exist_ok=False)
+    except FileExistsError:
+        return False
+    return True
+
+
 def _call(number: int, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
     function = {"name": name, "arguments": json.dumps(arguments)}
     return {"id": f"call_{number}", "type": "function", "function": function}
@@ -116,7 +126,8 @@ def plan(messages: list[dict[str, Any]]) -> Any:
 
     Words: ``look``, ``put``, ``pay``, ``die`` (one call each, joined by ``+`` for several in one
     reply), ``ask`` (hand_to_human), ``fail`` (a model error for a person), ``refuse`` (a model
-    error that ends the job). A last word ``@NAME`` is the job's tag.
+    error that ends the job), ``busy`` (status 429 at the first call, then ``look``). A last word
+    ``@NAME`` is the job's tag.
     """
     task = messages[1]["content"]
     tag = tag_of(task)
@@ -132,6 +143,10 @@ def plan(messages: list[dict[str, Any]]) -> Any:
         raise ModelError("the account has no credit", "pause", code="insufficient_quota")
     if word == "refuse":
         raise ModelError("the model does not exist", "fail", code="model_not_found")
+    if word == "busy":
+        if first_time(f"busy-{tag}-{step}"):
+            raise ModelError("too many requests", "retry", retry_after=BUSY_S, status=429)
+        word = "look"
     if word == "ask":
         return _act(step, ("hand_to_human", {"reason": f"question {step}"}))
     return _act(step, *((name, {"x": step}) for name in word.split("+")))

@@ -9,13 +9,14 @@ from __future__ import annotations
 import json
 import threading
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import redis
 from celery import Celery
+from celery.backends.redis import RedisBackend
 from celery.result import AsyncResult
 from celery.states import READY_STATES
 
@@ -36,14 +37,29 @@ class Lab:
 
     Args:
         folder: for ledger, gates and plans; empty.
+        broker_url: if that is not the Redis of the store.
+        conf: further settings of Celery, for workers and callers.
+        env: further environment variables of workers.
     """
 
-    def __init__(self, nursery: Nursery, url: str, folder: Path, **env: str) -> None:
+    def __init__(
+        self,
+        nursery: Nursery,
+        url: str,
+        folder: Path,
+        *,
+        broker_url: str = "",
+        conf: Mapping[str, Any] | None = None,
+        env: Mapping[str, str] | None = None,
+    ) -> None:
         self.url = url
+        self.broker_url = broker_url or url
+        self.conf = dict(conf or {})
         self.redis = redis.Redis.from_url(url)
         self.store = RedisJobStore.from_url(url)
-        self.client = AgentClient(url, store=self.store)
-        self.plain = plain_app(url)
+        self.client = AgentClient(url, broker_url=broker_url or None, store=self.store)
+        self.plain = plain_app(url, broker_url)
+        self.plain.conf.update(self.conf)
         self.ledger = Ledger(folder / "ledger")
         self.states = States(url)
         self._nursery = nursery
@@ -56,7 +72,9 @@ class Lab:
             "TEST_LEDGER": str(self.ledger.path),
             "TEST_GATES": str(self._gates),
             "TEST_CRASHES": str(self._crashes),
-            **env,
+            "TEST_CONF": json.dumps(self.conf),
+            "STEPKEEPER_BROKER_URL": broker_url,
+            **(env or {}),
         }
 
     # --- workers ---------------------------------------------------------------------------
@@ -87,11 +105,7 @@ class Lab:
         """Kill every worker, and let go of the store, which may end now."""
         for worker in list(self._workers):
             worker.kill()
-        backend: Any = self.plain.backend
-        backend.result_consumer.stop()
-        # or else results would, when they are collected, unsubscribe from a server that has gone
-        backend.remove_pending_result = lambda _result: None
-        backend.client.close()
+        let_go_of_results(self.plain)
         self.plain.close()
         self.states.close()
         self.redis.close()
@@ -262,9 +276,20 @@ def _is_one_of(view: JobView, statuses: tuple[str, ...]) -> bool:
     return view.status in statuses or ("ended" in statuses and view.status.ended)
 
 
-def plain_app(url: str) -> Celery:
+def let_go_of_results(app: Celery) -> None:
+    """Close what an app holds of a result backend on Redis, whose server may end now."""
+    if not isinstance(app.backend, RedisBackend):
+        return
+    backend: Any = app.backend
+    backend.result_consumer.stop()
+    # or else results would, when they are collected, unsubscribe from a server that has gone
+    backend.remove_pending_result = lambda _result: None
+    backend.client.close()
+
+
+def plain_app(url: str, broker_url: str = "") -> Celery:
     """A Celery app as any service has it: it knows names of tasks, and no code of ours."""
-    app = Celery("plain", broker=url, backend=url, set_as_current=False)
+    app = Celery("plain", broker=broker_url or url, backend=url, set_as_current=False)
     app.conf.broker_connection_retry_on_startup = True
     return app
 

@@ -1,13 +1,20 @@
-"""The worker app of the acceptance tests: agents beside ordinary tasks, and planned crashes."""
+"""The worker app of the acceptance tests: agents beside ordinary tasks, and planned crashes.
+
+``TEST_CONF`` holds further settings of Celery (JSON), such as a result backend. With
+``TEST_NOTE_RUNS`` each message of a job that runs is noted with its options.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
-from tests.support.agents import note
+from celery.signals import task_prerun
+
+from tests.support.agents import gate, note
 from tests.support.crashes import maybe_die
 from worker.app import make_app
 from worker.store.redis import RedisCheckpointStore
@@ -26,6 +33,7 @@ def dying(method: Callable[..., Any], what: Callable[..., tuple[str, str]]) -> C
         maybe_die("before", name, job_id)
         result = method(self, *args, **kwargs)
         maybe_die("after", name, job_id)
+        gate(f"{method.__name__}-{job_id}")
         return result
 
     return wrapped
@@ -41,8 +49,30 @@ for name, point in POINTS.items():
     setattr(RedisCheckpointStore, name, dying(getattr(RedisCheckpointStore, name), point))
 
 app = make_app()
+app.conf.update(json.loads(os.environ.get("TEST_CONF", "{}")))
 if visibility_s := os.environ.get("TEST_VISIBILITY_TIMEOUT_S"):
     app.conf.broker_transport_options["visibility_timeout"] = float(visibility_s)
+
+
+def note_run(task: Any, **_: Any) -> None:
+    """Note with which options the message of a job came."""
+    request = task.request
+    if task.name.startswith("agent."):
+        note(
+            "run",
+            job=request.id,
+            queue=request.delivery_info["routing_key"],
+            priority=request.delivery_info["priority"],
+            headers=request.headers,
+            stamps=request.stamps,
+            shadow=request.shadow,
+            root=request.root_id,
+            parent=request.parent_id,
+        )
+
+
+if os.environ.get("TEST_NOTE_RUNS"):
+    task_prerun.connect(note_run, weak=False)
 
 
 @app.task(name="lab.note")

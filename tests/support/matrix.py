@@ -171,7 +171,8 @@ def open_site(mode: str, nursery: Nursery, folder: Path) -> Iterator[Site]:
     grace = "10" if mode == "prefork-child" else "2"
     slots = 8 if mode == "prefork-child" else 2
     with EmbeddedServer(folder / "valkey", appendfsync="no") as server:
-        lab = Lab(nursery, server.url, folder, STEPKEEPER_PUBLISH_GRACE_S=grace, **ENV[mode])
+        env = {"STEPKEEPER_PUBLISH_GRACE_S": grace, **ENV[mode]}
+        lab = Lab(nursery, server.url, folder, env=env)
         with (
             lab.supervised(pool=mode.partition("-")[0], concurrency=slots) as supervisor,
             ThreadPoolExecutor(slots) as answering,

@@ -96,10 +96,17 @@ class Nursery:
         options: tuple[str, ...] = (),
     ) -> RunningWorker:
         """A worker that is starting; the arguments are those of ``WorkerProcess``."""
-        request = {
-            "argv": ["celery", *arguments(app, name, pool, concurrency, options)],
-            "env": settings(url, agents, concurrency, env),
-        }
+        environment = settings(url, agents, concurrency, env)
+        return self.run(name, arguments(app, name, pool, concurrency, options), environment)
+
+    def run(self, name: str, arguments: list[str], env: dict[str, str]) -> RunningWorker:
+        """A ``celery`` command in a process of its own.
+
+        Args:
+            arguments: behind the word ``celery``.
+            env: the environment variables that are the test's.
+        """
+        request = {"argv": ["celery", *arguments], "env": env}
         reading, writing = os.pipe()
         pid = self._ask(request, writing)
         os.close(writing)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import json
 import os
 import secrets
 import shutil
@@ -9,7 +12,7 @@ import signal
 import subprocess
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from kombu import Connection
 
@@ -34,10 +37,12 @@ class RabbitServer:
 
     Args:
         folder: where everything of it lies.
+        rooms: virtual hosts beside ``/``.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, rooms: tuple[str, ...] = ()) -> None:
         self._folder = folder
+        self._rooms = rooms
         self.port, self._dist, self._mapper_port = free_ports(3)
         self._name = f"stepkeeper-{secrets.token_hex(4)}@localhost"
         self._cookie = secrets.token_hex(16)
@@ -68,7 +73,19 @@ class RabbitServer:
     @property
     def url(self) -> str:
         """The broker's URL."""
-        return f"amqp://guest:guest@127.0.0.1:{self.port}//"
+        return self.room("/")
+
+    def room(self, name: str) -> str:
+        """The URL of one virtual host."""
+        return f"amqp://guest:guest@127.0.0.1:{self.port}/{name}"
+
+    @property
+    def version(self) -> str:
+        """The server's version, as it says itself."""
+        with Connection(self.url) as connection:
+            connection.connect()
+            properties: Any = connection.connection
+            return str(properties.server_properties["version"])
 
     def start(self) -> Self:
         """Start and wait until it takes connections."""
@@ -108,10 +125,26 @@ class RabbitServer:
                 start_new_session=True,
             )
 
+    def _definitions(self) -> dict[str, Any]:
+        """Its virtual hosts, and the one user, who may everything in each of them."""
+        salt = secrets.token_bytes(4)
+        digest = base64.b64encode(salt + hashlib.sha256(salt + b"guest").digest()).decode()
+        all_rights = {"configure": ".*", "write": ".*", "read": ".*"}
+        rooms = ("/", *self._rooms)
+        return {
+            "vhosts": [{"name": room} for room in rooms],
+            "users": [{"name": "guest", "password_hash": digest, "tags": "administrator"}],
+            "permissions": [{"user": "guest", "vhost": room, **all_rights} for room in rooms],
+        }
+
     def _environment(self) -> dict[str, str]:
         folder = self._folder
         config = folder / "rabbitmq.conf"
-        config.write_text(f"listeners.tcp.default = 127.0.0.1:{self.port}\n")
+        definitions = folder / "definitions.json"
+        definitions.write_text(json.dumps(self._definitions()))
+        config.write_text(
+            f"listeners.tcp.default = 127.0.0.1:{self.port}\nload_definitions = {definitions}\n"
+        )
         plugins = folder / "enabled_plugins"
         plugins.write_text("[].\n")
         cookie = f"-setcookie {self._cookie}"
