@@ -100,6 +100,8 @@ class Commit:
 
     Attributes:
         heard: number of the last message of a person that is shown to the model by it.
+        reads_next: behind it most likely comes a ``safe`` tool, which may run while this commit
+            is on its way; whatever else comes has to wait until it has arrived.
     """
 
     kind: str
@@ -107,6 +109,7 @@ class Commit:
     messages: list[Message]
     consumes_signal: bool
     heard: int | None = None
+    reads_next: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -85,10 +85,10 @@ class Job:
         self.mail = ()
         return texts
 
-    def commit(self, kind: str, **data: Any) -> Commit:
+    def commit(self, kind: str, *, reads_next: bool = False, **data: Any) -> Commit:
         """A commit of everything that is new."""
         heard, self._heard = self._heard, None
-        return Commit(kind, data, *self.carry(), heard=heard)
+        return Commit(kind, data, *self.carry(), heard=heard, reads_next=reads_next)
 
     def finished(self, value: Any, **data: Any) -> Finished:
         """The job has its answer; ``data`` is the record of the reply that brought it."""

@@ -10,8 +10,20 @@ from typing import TYPE_CHECKING, Any, Protocol
 from api_client.contract import JobStatus, Outcome, Pause, Wish
 from api_client.errors import StoreUnavailable
 from worker.agent import Agent
+from worker.commits import Answered, Commits
 from worker.context import ActionContext
-from worker.effects import Awaiting, Backoff, Commit, End, Failed, Finished, Paused
+from worker.effects import (
+    Awaiting,
+    Backoff,
+    CallTool,
+    CallTools,
+    Commit,
+    Effect,
+    End,
+    Failed,
+    Finished,
+    Paused,
+)
 from worker.ends import Awaited, Deferred, Ended, HandedOver, Left, SliceEnd, Suspended
 from worker.job import Job
 from worker.loop import advance
@@ -22,7 +34,7 @@ from worker.pausing import operator_pause
 from worker.performing import Outside, Performer
 from worker.retry import backoff_s
 from worker.state import RunState
-from worker.store.base import Claimed, Progress, Settlement, Ticket
+from worker.store.base import Claimed, Progress, Settlement
 from worker.telemetry.binding import binding
 from worker.telemetry.watch import SliceWatch
 
@@ -58,7 +70,8 @@ class Slice:
         self._runner = runner
         self._settings = runner.settings
         self._claim = claim
-        self._seq = claim.seq
+        self._commits = Commits(runner.store, claim, self._settings.patience_s, runner.clock_ms)
+        self._overlaps = True
         self._job: Job | None = None
         agent = runner.agents.get(claim.spec.agent)
         version = agent.version if agent else ""
@@ -88,7 +101,12 @@ class Slice:
             return self._broken(error)
 
     async def arun(self, threads: Offload) -> SliceEnd:
-        """The same on an event loop: a model call that can be awaited takes no thread."""
+        """The same on an event loop: a model call that can be awaited takes no thread.
+
+        No commit stays on its way here: it would keep its connection while a tool waits for a
+        thread, and there are thousands of jobs.
+        """
+        self._overlaps = False
         with binding(self._watch.bound):
             self._watch.claimed()
             end = await self._arun(threads)
@@ -165,13 +183,14 @@ class Slice:
             try:
                 effect = steps.send(answer)
             except StopIteration as stop:
-                return self._settle(job, stop.value)
-            if isinstance(effect, Commit):
+                return self._caught_up(job) or self._settle(job, stop.value)
+            end = None if _only_reads(effect) else self._caught_up(job)
+            if end is None and isinstance(effect, Commit):
                 answer = None
                 end = self._commit(job, effect, job.state.steps - first_step)
-            else:
+            elif end is None:
                 answer = yield effect
-                end = self._unwanted(job, answer)
+                end = self._arrived(job) or self._unwanted(job, answer)
             if end is not None:
                 steps.close()
                 return end
@@ -184,12 +203,8 @@ class Slice:
 
     # --- writing ---------------------------------------------------------------------------
 
-    def _ticket(self) -> Ticket:
-        self._seq += 1
-        return Ticket(self._claim.spec.job_id, self._claim.epoch, self._seq)
-
     def _commit(self, job: Job, effect: Commit, steps: int) -> SliceEnd | None:
-        ticket = self._ticket()
+        """Make progress durable, or send it on its way where the loop may go on meanwhile."""
         progress = Progress(
             job.state.dump(),
             effect.kind,
@@ -198,31 +213,55 @@ class Slice:
             effect.consumes_signal,
             effect.heard,
         )
-        start = self._runner.clock_ms()
-        verdict = patiently(
-            lambda: self._runner.store.commit(ticket, progress), self._settings.patience_s
-        )
+        if effect.reads_next and self._overlaps and not self._is_over(steps):
+            self._commits.begin(progress)
+            return None
+        end = self._answered(job, self._commits.commit(progress))
+        if end is None and effect.kind != UNINTERRUPTIBLE and self._is_over(steps):
+            return self._hand_over(job)
+        return end
+
+    def _is_over(self, steps: int) -> bool:
+        return steps >= self._settings.slice_steps or self._runner.stopping()
+
+    def _arrived(self, job: Job) -> SliceEnd | None:
+        """Behind a tool that only read: how the slice ends by what the commit before it brought."""
+        answer = self._commits.arrived()
+        return None if answer is None else self._answered(job, answer)
+
+    def _caught_up(self, job: Job) -> SliceEnd | None:
+        """The same before anything else that the loop asks for; it has gone on from the commit.
+
+        So a job that must stop goes back as it was committed; its next claim knows of the wish.
+        """
+        answer = self._commits.arrived()
+        if answer is None or answer.verdict not in ("cancel", "halt"):
+            return None if answer is None else self._answered(job, answer)
+        self._watch.committed(answer.progress.kind, job.state, answer.ms)
+        return self._release(Progress(answer.progress.run, "released"))
+
+    def _answered(self, job: Job, answer: Answered) -> SliceEnd | None:
+        """How the slice ends by what the store answered to a commit."""
+        verdict, kind = answer.verdict, answer.progress.kind
         if verdict == "fenced":
             return Left("fenced")
-        self._watch.committed(effect.kind, job.state, self._runner.clock_ms() - start)
+        self._watch.committed(kind, job.state, answer.ms)
         self._runner.solitude.leave(job.id)  # it makes progress: no suspect any more
         if verdict == "cancel":
             return self._hand_over(job)
-        if effect.kind == UNINTERRUPTIBLE:
-            return None
-        if verdict == "halt":
+        if verdict == "halt" and kind != UNINTERRUPTIBLE:
             return self._halt(job)
-        if verdict == "mail":
+        if verdict == "mail" and kind != UNINTERRUPTIBLE:
             job.mail = patiently(lambda: self._runner.store.mail(job.id), self._settings.patience_s)
-        if self._runner.stopping() or steps >= self._settings.slice_steps:
-            return self._hand_over(job)
         return None
 
     def _hand_over(self, job: Job) -> SliceEnd:
         """Back to the queue; a cancel that is wanted takes effect in the same script."""
-        settlement = Settlement(JobStatus.QUEUED, delay_ms=self._settings.hint_grace_ms)
         messages, consumes = job.carry()
-        progress = Progress(job.state.dump(), "released", {}, messages, consumes)
+        return self._release(Progress(job.state.dump(), "released", {}, messages, consumes))
+
+    def _release(self, progress: Progress) -> SliceEnd:
+        settlement = Settlement(JobStatus.QUEUED, delay_ms=self._settings.hint_grace_ms)
         return self._close(progress, settlement)
 
     def _halt(self, job: Job) -> SliceEnd:
@@ -276,12 +315,8 @@ class Slice:
     def _close(
         self, progress: Progress, settlement: Settlement, end: End | None = None
     ) -> SliceEnd:
-        ticket = self._ticket()
         start = self._runner.clock_ms()
-        status = patiently(
-            lambda: self._runner.store.settle(ticket, progress, settlement),
-            self._settings.patience_s,
-        )
+        status = self._commits.settle(progress, settlement)
         spec = self._claim.spec
         if status is None:
             return Left("fenced")
@@ -321,6 +356,12 @@ def _pull(
 
 class _StateLost(Exception):
     """The store has lost the transcript."""
+
+
+def _only_reads(effect: Effect) -> bool:
+    if isinstance(effect, CallTool):
+        return effect.tool.only_reads
+    return isinstance(effect, CallTools)
 
 
 def _load(claim: Claimed) -> Job:

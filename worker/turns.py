@@ -68,9 +68,14 @@ def _take_turn(agent: Agent, job: Job, turn: Turn, reply: ModelReply, elapsed_ms
     if turn.raw:
         data["raw"] = turn.raw
     if turn.calls:
-        yield job.commit("reply", **data)
+        yield job.commit("reply", reads_next=_reads_next(agent, turn.calls[0]), **data)
         return None
     return (yield from _take_text(agent, job, turn, reply, data))
+
+
+def _reads_next(agent: Agent, call: Call) -> bool:
+    tool = agent.toolbox.get(call.name)
+    return tool is not None and tool.only_reads
 
 
 def _take_text(agent: Agent, job: Job, turn: Turn, reply: ModelReply, data: dict[str, Any]) -> Part:

@@ -6,7 +6,7 @@ also when the first call did take effect and only its reply was lost.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -202,6 +202,13 @@ class CheckpointStore(JobStore, Protocol):
 
     def commit(self, ticket: Ticket, progress: Progress) -> CommitAnswer:
         """Append progress while holding the lease; ``ticket.seq`` is the last commit's plus 1."""
+
+    def begin_commit(self, ticket: Ticket, progress: Progress) -> Callable[[], CommitAnswer]:
+        """Send the same commit on its way, without waiting for the answer. Raises nothing.
+
+        Returns what waits for the answer, and raises what ``commit`` raises; called again, it
+        commits again.
+        """
 
     def settle(
         self, ticket: Ticket, progress: Progress, settlement: Settlement

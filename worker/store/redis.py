@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property, lru_cache, partial
 from typing import Any
 
 from pydantic import ValidationError
@@ -45,18 +46,13 @@ from worker.store.base import (
     Ticket,
     ToPublish,
 )
+from worker.store.committing import CommitCall
 from worker.store.outcomes import poison_outcome
+from worker.store.wire import Head, Wire
 
 log = logging.getLogger(__name__)
 
 _SCRIPTS = Scripts("worker.store")
-_COMMIT_ANSWERS: dict[int, CommitAnswer] = {
-    0: "fenced",
-    1: "committed",
-    2: "cancel",
-    3: "halt",
-    4: "mail",
-}
 _LIVE_ANSWERS: dict[int, LiveAnswer] = {0: "fenced", 1: "committed", 2: "cancel"}
 _RENEWALS: dict[int, Renewal] = {0: "lost", 1: "renewed", 2: "cancel"}
 
@@ -117,19 +113,44 @@ class RedisCheckpointStore(RedisJobStore):
             waited_ms=waited_ms if was else None,
         )
 
+    @cached_property
+    def _wire(self) -> Wire:
+        return Wire(self._redis)
+
+    @cached_property
+    def _commit_head(self) -> Callable[[str, int], Head]:
+        """What is the same in all commits of a claim, by job and epoch."""
+        return lru_cache(maxsize=4096)(self._make_commit_head)
+
+    def _make_commit_head(self, job_id: str, epoch: int) -> Head:
+        keys = self._keys(job_id).of_job(job_id)
+        digest = _SCRIPTS.digest("commit")
+        return Head(["EVALSHA", digest, str(len(keys)), *keys, str(epoch)])
+
     def commit(self, ticket: Ticket, progress: Progress) -> CommitAnswer:
         """See ``CheckpointStore.commit``."""
-        args: list[Argument] = [
-            ticket.epoch,
-            ticket.seq,
+        return self._begin_commit(ticket, progress)()
+
+    def begin_commit(self, ticket: Ticket, progress: Progress) -> Callable[[], CommitAnswer]:
+        """See ``CheckpointStore.begin_commit``."""
+        return self._begin_commit(ticket, progress)
+
+    def _begin_commit(self, ticket: Ticket, progress: Progress) -> Callable[[], CommitAnswer]:
+        args = [
+            str(ticket.seq),
             number(ticket.seq, progress.run),
             *write_event(progress.kind, progress.data, dumps),
-            int(progress.consumes_signal),
-            "" if progress.heard is None else progress.heard,
+            "1" if progress.consumes_signal else "0",
+            "" if progress.heard is None else str(progress.heard),
             *map(dumps, progress.messages),
         ]
+        command = self._commit_head(ticket.job_id, ticket.epoch).packed(args)
+        general = partial(self._commit_by_general_way, ticket, args)
+        return CommitCall(self._wire, command, general, self._where)
+
+    def _commit_by_general_way(self, ticket: Ticket, args: Sequence[str]) -> Any:
         keys = self._keys(ticket.job_id).of_job(ticket.job_id)
-        return _COMMIT_ANSWERS[self._call("commit", keys, args)]
+        return self._call("commit", keys, [ticket.epoch, *args])
 
     def settle(
         self, ticket: Ticket, progress: Progress, settlement: Settlement

@@ -124,6 +124,11 @@ class Tool:
         """Whether each call runs in a process of its own."""
         return self.place is not None
 
+    @property
+    def only_reads(self) -> bool:
+        """Whether running it changes nothing: it may run before it is known that it should."""
+        return self.effects == "safe" and self.role == "tool"
+
     def schema(self, strict: bool | None = None, *, inline: bool = False) -> Schema:
         """What is sent to a model.
 

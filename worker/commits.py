@@ -1,0 +1,87 @@
+"""What one slice writes: numbered commits, one after the other, at most one of them on its way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from api_client.contract import JobStatus
+from worker.patience import patiently
+from worker.store.base import (
+    CheckpointStore,
+    Claimed,
+    CommitAnswer,
+    Progress,
+    Settlement,
+    Ticket,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """The store's answer to a commit, and for how many milliseconds it kept us waiting."""
+
+    progress: Progress
+    verdict: CommitAnswer
+    ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Underway:
+    progress: Progress
+    answer: Callable[[], CommitAnswer]
+    sending_ms: int
+
+
+class Commits:
+    """Writes a claimed job's progress.
+
+    Args:
+        patience_s: how long a call is tried again while the store is away.
+        clock_ms: monotonic milliseconds.
+    """
+
+    def __init__(
+        self,
+        store: CheckpointStore,
+        claim: Claimed,
+        patience_s: float,
+        clock_ms: Callable[[], int],
+    ) -> None:
+        self._store = store
+        self._job_id = claim.spec.job_id
+        self._epoch = claim.epoch
+        self._seq = claim.seq
+        self._patience_s = patience_s
+        self._clock_ms = clock_ms
+        self._underway: _Underway | None = None
+
+    def _ticket(self) -> Ticket:
+        self._seq += 1
+        return Ticket(self._job_id, self._epoch, self._seq)
+
+    def commit(self, progress: Progress) -> Answered:
+        """Make progress durable; ``StoreUnavailable`` if the store stays away."""
+        ticket, start = self._ticket(), self._clock_ms()
+        verdict = patiently(lambda: self._store.commit(ticket, progress), self._patience_s)
+        return Answered(progress, verdict, self._clock_ms() - start)
+
+    def begin(self, progress: Progress) -> None:
+        """Send progress on its way; ``arrived`` must be asked before anything else is written."""
+        ticket, start = self._ticket(), self._clock_ms()
+        answer = self._store.begin_commit(ticket, progress)
+        self._underway = _Underway(progress, answer, self._clock_ms() - start)
+
+    def arrived(self) -> Answered | None:
+        """The answer to what is on its way, waited for; ``None`` if nothing is."""
+        underway, self._underway = self._underway, None
+        if underway is None:
+            return None
+        start = self._clock_ms()
+        verdict = patiently(underway.answer, self._patience_s)
+        return Answered(underway.progress, verdict, underway.sending_ms + self._clock_ms() - start)
+
+    def settle(self, progress: Progress, settlement: Settlement) -> JobStatus | None:
+        """Give the lease back with the last progress; see ``CheckpointStore.settle``."""
+        ticket = self._ticket()
+        return patiently(lambda: self._store.settle(ticket, progress, settlement), self._patience_s)
