@@ -139,7 +139,7 @@ class AdminStore(SurveyStore):
 
     def quarantined(self, limit: int = 100) -> list[JobView]:
         """Poison jobs: their workers died again and again at the same step."""
-        return self._list(POISON, limit)
+        return list(self.jobs("poison", limit=limit, newest_first=False))
 
     def fork(self, job_id: str, *, new_id: str | None = None, why: str = "fork") -> JobSpec:
         """Accept a new job that goes on from where another one ended.

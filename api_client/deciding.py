@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,7 @@ from api_client.errors import Conflict, InvalidInput, JobNotFound, SignalRefused
 from api_client.faithful import check_faithful
 from api_client.inbox import InboxFilter
 from api_client.labels import may_answer
+from api_client.lists import Unreadable
 from api_client.records import one_line
 from api_client.refusals import refusal
 from api_client.store import JobStore
@@ -141,8 +142,9 @@ def send_many(
         raise InvalidInput(f"limit {limit}: give 1 to {MAX_MANY}")
     if labels is not None:
         chosen = chosen.model_copy(update={"visible_to": tuple(labels)})
-    views = list(_found(store, chosen, limit + 1))
-    items, taken = [], []
+    views, broken = _found(store, chosen, limit + 1)
+    items = [ManyItem(one.job_id, "", done=False, error=one.reason) for one in broken]
+    taken = []
     for view in views[:limit]:
         assert view.pause is not None
         error = _send_one(store, view, view.pause, signal, dry_run, labels, signal_id)
@@ -152,15 +154,21 @@ def send_many(
     return ManyReport(tuple(items), dry_run, more=len(views) > limit), taken
 
 
-def _found(store: JobStore, chosen: InboxFilter, limit: int) -> Iterator[JobView]:
-    """Paused jobs over all pages, the longest waiting first."""
+def _found(
+    store: JobStore, chosen: InboxFilter, limit: int
+) -> tuple[list[JobView], list[Unreadable]]:
+    """Paused jobs over all pages, the longest waiting first; and those that cannot be read."""
+    found: list[JobView] = []
+    broken: list[Unreadable] = []
     cursor = ""
-    while limit > 0:
-        page = store.inbox(chosen, limit=min(PAGE, limit), cursor=cursor)
-        yield from page
-        cursor, limit = page.next_cursor, limit - len(page)
+    while len(found) < limit:
+        page = store.inbox(chosen, limit=min(PAGE, limit - len(found)), cursor=cursor)
+        found += page
+        broken += page.unreadable
+        cursor = page.next_cursor
         if not cursor:
-            return
+            break
+    return found, broken
 
 
 def _send_one(

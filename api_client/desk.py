@@ -22,6 +22,7 @@ from api_client.contract import (
 from api_client.deciding import ManyReport, parse_signal, send_many, send_signal
 from api_client.errors import InvalidInput
 from api_client.inbox import InboxFilter, InboxPage, Order
+from api_client.lists import JobFilter, JobPage, ListName, list_name
 from api_client.records import one_line
 from api_client.store import Cancelled, JobStore
 
@@ -70,6 +71,43 @@ class Desk:
             visible_to=None if visible_to is None else tuple(visible_to),
         )
         return self._store.inbox(chosen, order=order, limit=limit, cursor=cursor)
+
+    def jobs(
+        self,
+        status: ListName | str,
+        limit: int = 100,
+        cursor: str = "",
+        *,
+        agent: str | None = None,
+        label: str | None = None,
+        tenant: str | None = None,
+        visible_to: Collection[str] | None = None,
+        newest_first: bool = True,
+    ) -> JobPage:
+        """Jobs in one status, a page at a time, by the time they came to it.
+
+        A job that stays in the status while the pages are read is on exactly one of them, and none
+        is on two.
+
+        Args:
+            status: ``"running"``, ``"failed"``, …; ``"poison"`` for the quarantine.
+            cursor: ``next_cursor`` of the page before.
+            label: of the job, or of its pause while it is paused; ``""``: it has none.
+            visible_to: only jobs without labels, or with one of these.
+
+        Raises:
+            InvalidInput
+        """
+        name = list_name(status)
+        chosen = _checked(
+            JobFilter,
+            "filter",
+            agent=agent,
+            label=label,
+            tenant=tenant,
+            visible_to=None if visible_to is None else tuple(visible_to),
+        )
+        return self._store.jobs(name, chosen, newest_first=newest_first, limit=limit, cursor=cursor)
 
     def follow(self, after: str = "$", *, for_s: float | None = None) -> Iterator[JobEvent]:
         """What happens to all jobs, as it happens: paused, resumed, reminder, escalated, …

@@ -4,6 +4,7 @@
     ├── InvalidInput             what was given cannot be accepted; names field, value and advice
     ├── UnknownAgent             no worker has announced an agent of that name
     ├── JobNotFound              no such job, or its retention has passed
+    ├── JobUnreadable            its record was written by hand, or by a newer version
     ├── StoreUnavailable         Redis could not be reached or refused to write
     ├── WaitTimeout              the job has not ended within the given time
     ├── Conflict                 the job is not in a state that allows this; nothing was changed
@@ -50,6 +51,10 @@ class UnknownAgent(StepkeeperError):
 
 class JobNotFound(StepkeeperError):
     """There is no job with that id: it was never issued, or its retention has passed."""
+
+
+class JobUnreadable(StepkeeperError):
+    """What is stored of a job cannot be read: it was written by hand, or by a newer version."""
 
 
 class StoreUnavailable(StepkeeperError):

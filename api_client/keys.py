@@ -87,9 +87,9 @@ class Keys:
         """The index of the jobs that are in ``status``."""
         return self.index_prefix + status
 
-    def facet(self, facet: str) -> str:
-        """The index of the paused jobs of a facet, such as ``agent:shop`` or ``label:sales``."""
-        return f"{self.index_prefix}paused:{facet}"
+    def facet(self, status: JobStatus, facet: str) -> str:
+        """The index of the jobs in ``status`` of a facet, as ``agent:shop`` or ``label:sales``."""
+        return f"{self.index_prefix}{status}:{facet}"
 
     def of_job(self, job_id: str) -> list[str]:
         """What a commit needs: record, transcript, trace."""

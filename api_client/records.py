@@ -23,7 +23,8 @@ from api_client.contract import (
     Usage,
     Wish,
 )
-from api_client.errors import InvalidInput, StepkeeperError, shorten
+from api_client.errors import InvalidInput, JobUnreadable, shorten
+from api_client.refusals import unreadable
 from api_client.runs import numbered, read_run, read_usage
 
 _SHOWN_CHARACTERS = 60
@@ -51,7 +52,9 @@ def read_view(record: Mapping[str, str]) -> JobView:
     """A job record as callers see it.
 
     Raises:
-        StepkeeperError: the record was written by a newer version than this one can read.
+        JobUnreadable: the record was written by a newer version than this one can read.
+        KeyError, ValueError, TypeError, AttributeError: it was written by somebody else; see
+            ``read_record``.
     """
     check_version(record)
     run = _run_of(record)
@@ -76,6 +79,39 @@ def read_view(record: Mapping[str, str]) -> JobView:
         unheard=int(record.get("mail", 0)) - int(record.get("heard", 0)),
         published="published" in record,
     )
+
+
+def read_record(job_id: str, raw: Mapping[bytes, bytes]) -> JobView:
+    """A job as callers see it, from its hash.
+
+    Raises:
+        JobUnreadable: says what is wrong with the record.
+    """
+    try:
+        return read_view({name.decode(): value.decode() for name, value in raw.items()})
+    except JobUnreadable as error:
+        raise unreadable(job_id, "record", str(error)) from None
+    except ValidationError as error:
+        raise unreadable(job_id, "record", one_line(error)) from None
+    except KeyError as error:
+        raise unreadable(job_id, "record", f"the field {error} is missing") from None
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
+        raise unreadable(job_id, "record", " ".join(str(error).split())) from None
+
+
+def read_message(job_id: str, number: int, text: bytes) -> dict[str, Any]:
+    """One message of a transcript.
+
+    Raises:
+        JobUnreadable: it is no JSON object.
+    """
+    try:
+        message = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise unreadable(job_id, f"message {number}", f"not JSON: {error}") from None
+    if not isinstance(message, dict):
+        raise unreadable(job_id, f"message {number}", f"{shorten(message)} is no JSON object")
+    return message
 
 
 def _run_of(record: Mapping[str, str]) -> dict[str, Any]:
@@ -119,11 +155,11 @@ def check_version(record: Mapping[str, str]) -> None:
     """Refuse a record of a newer schema.
 
     Raises:
-        StepkeeperError: naming both versions.
+        JobUnreadable: naming both versions.
     """
     version = int(record.get("v", "0"))
     if version > SCHEMA_VERSION:
-        raise StepkeeperError(
+        raise JobUnreadable(
             f"the job record has schema version {version}, this program reads up to "
             f"{SCHEMA_VERSION}; upgrade it"
         )
@@ -147,10 +183,14 @@ def check_offset(after: str) -> None:
 
 
 def read_event(event_id: bytes, fields: Mapping[bytes, bytes]) -> Event:
-    """One record of a trace stream."""
-    [(name, value)] = fields.items()
-    kind, data = runs.read_event(name.decode(), value.decode())
-    return Event(id=event_id.decode(), kind=kind, data=data)
+    """One record of a trace stream; of the kind ``unreadable`` if somebody else has written it."""
+    try:
+        [(name, value)] = fields.items()
+        kind, data = runs.read_event(name.decode(), value.decode())
+        return Event(id=event_id.decode(), kind=kind, data=data)
+    except (ValueError, TypeError) as error:
+        why = one_line(error) if isinstance(error, ValidationError) else str(error)
+        return Event(id=event_id.decode(), kind="unreadable", data={"text": shorten(why, 200)})
 
 
 def one_line(error: ValidationError) -> str:

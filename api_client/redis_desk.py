@@ -4,15 +4,30 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from api_client.connection import Client, translated
-from api_client.contract import Delivery, JobEvent, JobStatus, JobView, Mail, Wish
-from api_client.errors import InvalidInput, shorten
-from api_client.inbox import InboxFilter, InboxPage, Order, check_page, read_cursor
+from api_client.contract import Delivery, JobEvent, JobStatus, Mail, Wish
+from api_client.errors import InvalidInput, JobUnreadable, shorten
+from api_client.inbox import INBOX, InboxFilter, InboxPage, Order, check_page
 from api_client.keys import Keys
-from api_client.records import EVENT_ID_PATTERN, read_view
-from api_client.redis_inbox import InboxWalk
+from api_client.lists import (
+    EVERY,
+    JobFilter,
+    JobPage,
+    ListName,
+    Mark,
+    Place,
+    Unreadable,
+    check_limit,
+    order_name,
+    read_cursor,
+    status_of,
+    write_cursor,
+)
+from api_client.records import EVENT_ID_PATTERN, read_record
+from api_client.redis_walk import Walk
 from api_client.refusals import not_told
 from api_client.scripts import Argument, Scripts
 
@@ -41,9 +56,6 @@ class RedisDesk:
     ) -> Any:
         raise NotImplementedError
 
-    def _read_many(self, names: Sequence[str]) -> list[dict[str, str]]:
-        raise NotImplementedError
-
     def message(self, job_id: str, mail: Mail, message_id: str) -> None:
         """See ``JobStore.message``."""
         text = mail.model_dump_json(exclude_defaults=True, exclude={"number"})
@@ -60,7 +72,7 @@ class RedisDesk:
         if answer[0] != "ok":
             raise not_told(job_id, *answer)
 
-    # --- the inbox -------------------------------------------------------------------------
+    # --- lists -----------------------------------------------------------------------------
 
     def inbox(
         self,
@@ -72,13 +84,53 @@ class RedisDesk:
     ) -> InboxPage:
         """See ``JobStore.inbox``."""
         check_page(order, limit)
-        after = read_cursor(cursor, order)
+        mark, age = read_cursor(cursor, INBOX, order), chosen.older_than_s
         with translated(self._where):
-            walk = InboxWalk(self._redis, self._partitions, chosen, order, self._now_ms())
-            entries, more = walk.page(limit, after)
-            records = self._read_many([keys.job(place.job_id) for place, keys in entries])
-            total = walk.total()
-        return InboxPage(_still_paused(records), more.cursor(order) if more else "", total)
+            latest = None if age is None else self._now_ms() - age * 1000
+            walk = Walk(self._redis, self._partitions, JobStatus.PAUSED, chosen, order, latest)
+            page, more = self._page(walk, JobStatus.PAUSED, limit, mark)
+        return replace(page, next_cursor=write_cursor(INBOX, order, more) if more else "")
+
+    def jobs(
+        self,
+        name: ListName,
+        chosen: JobFilter = EVERY,
+        *,
+        newest_first: bool = True,
+        limit: int = 100,
+        cursor: str = "",
+    ) -> JobPage:
+        """See ``JobStore.jobs``."""
+        check_limit(name, limit)
+        order = order_name(newest_first)
+        mark = read_cursor(cursor, name, order)
+        with translated(self._where):
+            until = mark.until or self._now_ms()
+            walk = Walk(self._redis, self._partitions, name, chosen, order, until)
+            page, more = self._page(walk, status_of(name), limit, mark)
+        return replace(page, next_cursor=write_cursor(name, order, more, until) if more else "")
+
+    def _page(
+        self, walk: Walk, status: JobStatus, limit: int, mark: Mark
+    ) -> tuple[JobPage, Place | None]:
+        """The jobs of a page that are still in this status, and the place behind which it goes on.
+
+        Jobs are read from the indexes' entries; one whose record has expired is passed over.
+        """
+        entries, more = walk.page(limit, mark.place)
+        pipeline = self._redis.pipeline(transaction=False)
+        for place, keys in entries:
+            pipeline.hgetall(keys.job(place.job_id))
+        items, unreadable = [], []
+        for (place, _), raw in zip(entries, pipeline.execute(), strict=True):
+            try:
+                view = read_record(place.job_id, raw) if raw else None
+            except JobUnreadable as error:
+                unreadable.append(Unreadable(place.job_id, str(error)))
+                continue
+            if view is not None and view.status is status:
+                items.append(view)
+        return JobPage(tuple(items), total=walk.total(), unreadable=tuple(unreadable)), more
 
     def _now_ms(self) -> int:
         seconds, micros = self._redis.time()
@@ -161,11 +213,6 @@ class RedisDesk:
         ids = [f"{job_id}/{number}" for number in fields if number.isdigit()]
         due = self._redis.zmscore(keys.outbox, ids) if ids else []
         return [read_delivery(i, fields, d) for i, d in zip(ids, due, strict=True)]
-
-
-def _still_paused(records: Sequence[dict[str, str]]) -> tuple[JobView, ...]:
-    views = [read_view(record) for record in records if record]
-    return tuple(view for view in views if view.status is JobStatus.PAUSED)
 
 
 def _event(places: list[str], entry_id: str, number: int, fields: dict[bytes, bytes]) -> JobEvent:

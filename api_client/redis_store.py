@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Sequence
 from typing import Any, Self
 
@@ -20,7 +19,14 @@ from api_client.contract import (
 from api_client.errors import JobNotFound, StoreUnavailable, shorten
 from api_client.keys import AGENTS, Keys, partition_of
 from api_client.live import LiveRecord, read_live
-from api_client.records import check_offset, dumps, pairs, read_event, read_view
+from api_client.records import (
+    check_offset,
+    dumps,
+    pairs,
+    read_event,
+    read_message,
+    read_record,
+)
 from api_client.redis_desk import RedisDesk
 from api_client.refusals import cancelled_outcome, not_found, refusal
 from api_client.scripts import Argument, Scripts
@@ -31,12 +37,12 @@ _SCRIPTS = Scripts("api_client")
 FIRST_HINT_GRACE_MS = 5_000
 
 
-class RedisJobStore(RedisDesk):
 def labels_of(spec: JobSpec) -> str:
     """A job's labels as scripts take them: JSON, or ``""`` for none."""
     return dumps(list(spec.labels)) if spec.labels else ""
 
 
+class RedisJobStore(RedisDesk):
     """``JobStore`` on Redis.
 
     Args:
@@ -103,8 +109,8 @@ def labels_of(spec: JobSpec) -> str:
             delay_ms,
             int(self._wait_replicas > 0),
             spec.tenant,
-        ]
             labels_of(spec),
+        ]
         reply = self._create(spec.job_id, keys, args)
         if reply[0] == 1:
             return Created(spec, new=True)
@@ -131,7 +137,7 @@ def labels_of(spec: JobSpec) -> str:
             raw = self._redis.hgetall(key)
         if not raw:
             raise not_found(job_id)
-        return read_view({name.decode(): value.decode() for name, value in raw.items()})
+        return read_record(job_id, raw)
 
     def messages(self, job_id: str, start: int = 0) -> list[dict[str, Any]]:
         """See ``JobStore.messages``."""
@@ -139,7 +145,8 @@ def labels_of(spec: JobSpec) -> str:
             return []
         key = self._keys(job_id).messages(job_id)
         with translated(self._where):
-            return [json.loads(item) for item in self._redis.lrange(key, start, -1)]
+            found = self._redis.lrange(key, start, -1)
+        return [read_message(job_id, start + n, item) for n, item in enumerate(found)]
 
     def events(
         self, job_id: str, after: str = "0", count: int = 1000, block_s: float = 0.0
@@ -211,32 +218,9 @@ def labels_of(spec: JobSpec) -> str:
         self, status: JobStatus, limit: int = 100, newest_first: bool = False
     ) -> list[JobView]:
         """See ``JobStore.list_jobs``."""
-        views = self._list(status, limit, newest_first)
-        return [view for view in views if view.status is status]
-
-    def _list(self, index: str, limit: int, newest_first: bool = False) -> list[JobView]:
-        """The jobs that stand in one index, over all partitions by time."""
         if limit < 1:
             return []
-        found: list[tuple[float, bytes, Keys]] = []
-        with translated(self._where):
-            for keys in self._partitions:
-                name = keys.index_prefix + index
-                entries = self._redis.zrange(name, 0, limit - 1, desc=newest_first, withscores=True)
-                found.extend((score, job_id, keys) for job_id, score in entries)
-            found.sort(key=lambda entry: entry[:2], reverse=newest_first)
-            names = [keys.job(job_id.decode()) for _, job_id, keys in found[:limit]]
-            records = self._read_many(names)
-        return [read_view(record) for record in records if record]
-
-    def _read_many(self, names: Sequence[str]) -> list[dict[str, str]]:
-        pipeline = self._redis.pipeline(transaction=False)
-        for name in names:
-            pipeline.hgetall(name)
-        return [
-            {field.decode(): value.decode() for field, value in raw.items()}
-            for raw in pipeline.execute()
-        ]
+        return list(self.jobs(status, limit=limit, newest_first=newest_first))
 
     def count(self, status: JobStatus) -> int:
         """See ``JobStore.count``."""

@@ -9,6 +9,7 @@ from api_client.errors import (
     AlreadyAnswered,
     Conflict,
     JobNotFound,
+    JobUnreadable,
     NotAllowed,
     NotPaused,
     SignalRefused,
@@ -32,6 +33,16 @@ def not_found(job_id: str) -> JobNotFound:
     return JobNotFound(
         f"no job {shorten(job_id)}: it was never accepted here, or its retention has passed"
     )
+
+
+def unreadable(job_id: str, what: str, why: str) -> JobUnreadable:
+    """Something that is stored of a job cannot be read.
+
+    Args:
+        what: ``record`` or ``message 3``.
+        why: in one line.
+    """
+    return JobUnreadable(f"job {job_id}: its {what} cannot be read: {why}")
 
 
 def refusal(

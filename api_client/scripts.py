@@ -20,7 +20,8 @@ _INCLUDE = re.compile(r"^--@include (\w+)$", re.MULTILINE)
 class Scripts:
     """The ``.lua`` files of one package folder, called by their names.
 
-    A line ``--@include NAME`` stands for ``api_client/lua/shared/NAME.lua``, which may include more.
+    A line ``--@include NAME`` stands for ``api_client/lua/shared/NAME.lua``, which may have such
+    lines itself.
     """
 
     def __init__(self, package: str) -> None:

@@ -19,6 +19,7 @@ from api_client.contract import (
     Wish,
 )
 from api_client.inbox import InboxFilter, InboxPage, Order
+from api_client.lists import EVERY, JobFilter, JobPage, ListName
 from api_client.live import LiveRecord
 
 
@@ -49,7 +50,7 @@ class JobStore(Protocol):
         """
 
     def read(self, job_id: str) -> JobView:
-        """Raises ``JobNotFound``."""
+        """Raises ``JobNotFound``, ``JobUnreadable``."""
 
     def messages(self, job_id: str, start: int = 0) -> list[dict[str, Any]]:
         """The transcript from index ``start``; empty for a job that is unknown or has not begun."""
@@ -108,6 +109,23 @@ class JobStore(Protocol):
         Raises ``InvalidInput`` for a cursor that is none of this order.
         """
 
+    def jobs(
+        self,
+        name: ListName,
+        chosen: JobFilter = EVERY,
+        *,
+        newest_first: bool = True,
+        limit: int = 100,
+        cursor: str = "",
+    ) -> JobPage:
+        """Jobs of one list, by the time they entered it, a page at a time, found by indexes.
+
+        A job that stays where it is while the pages are read is on exactly one of them, and no job
+        is on two.
+
+        Raises ``InvalidInput`` for a cursor of another list or order.
+        """
+
     def job_events(
         self, after: str = "", count: int = 1000, block_s: float = 0.0
     ) -> list[JobEvent]:
@@ -132,7 +150,7 @@ class JobStore(Protocol):
     def list_jobs(
         self, status: JobStatus, limit: int = 100, newest_first: bool = False
     ) -> list[JobView]:
-        """Jobs in one status, by the time they entered it."""
+        """Jobs in one status, by the time they entered it; those that are unreadable left out."""
 
     def count(self, status: JobStatus) -> int:
         """How many jobs are in one status; expired ones may count until the next sweep."""

@@ -10,12 +10,11 @@ from typing import Any
 from api_client.connection import translated
 from api_client.contract import JobStatus
 from api_client.keys import Keys
+from api_client.lists import POISON as POISON
 from api_client.redis_store import RedisJobStore
 
 LOOKED_AT = 5_000
 """Most jobs in one status and partition that are looked at one by one."""
-
-POISON = "poison"
 
 _LIVE = (JobStatus.QUEUED, JobStatus.RUNNING, JobStatus.WAITING, JobStatus.PAUSED)
 
@@ -90,9 +89,16 @@ class SurveyStore(RedisJobStore):
             found.jobs["", str(status)] -= 1
             found.jobs[name, str(status)] += 1
             if status is JobStatus.PAUSED and pause:
-                kind = str(json.loads(pause)["kind"])
                 waited = max(0.0, (now - int(since)) / 1000)
-                found.waits.setdefault((name, kind), []).append(waited)
+                found.waits.setdefault((name, _kind(pause)), []).append(waited)
+
+
+def _kind(pause: bytes) -> str:
+    """The kind of a stored pause; of one that somebody else has written ``unreadable``."""
+    try:
+        return str(json.loads(pause)["kind"])
+    except (ValueError, TypeError, KeyError):
+        return "unreadable"
 
 
 def _text(value: Any) -> str:

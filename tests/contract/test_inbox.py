@@ -160,7 +160,7 @@ def test_what_is_no_cursor_is_refused(world: World, cursor: str) -> None:
 def test_a_cursor_belongs_to_its_order(world: World) -> None:
     fill(world)
     cursor = world.store.inbox(EVERYBODY, limit=1).next_cursor
-    with pytest.raises(InvalidInput, match="belongs to the order 'oldest'"):
+    with pytest.raises(InvalidInput, match="in the order 'oldest'"):
         world.store.inbox(EVERYBODY, limit=1, cursor=cursor, order="newest")
 
 

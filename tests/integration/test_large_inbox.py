@@ -16,7 +16,7 @@ import redis
 from api_client.contract import JobSpec, JobStatus, PauseKind, ProposedAction
 from api_client.inbox import InboxFilter
 from api_client.keys import Keys
-from api_client.redis_inbox import CHUNK
+from api_client.redis_walk import CHUNK
 from worker.embedded import EmbeddedServer
 from worker.pauses import PausePolicy, make_pause
 from worker.store.base import Claimed, Progress, Settlement, Ticket

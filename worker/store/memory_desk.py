@@ -8,16 +8,21 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from api_client.contract import JobEvent, JobStatus, JobView, Mail, Pause, Wish
-from api_client.inbox import (
-    NO_DEADLINE,
-    InboxFilter,
-    InboxPage,
-    Order,
-    Place,
-    check_page,
-    read_cursor,
-)
+from api_client.inbox import INBOX, NO_DEADLINE, InboxFilter, InboxPage, Order, check_page
 from api_client.labels import may_answer
+from api_client.lists import (
+    EVERY,
+    POISON,
+    JobFilter,
+    JobPage,
+    ListName,
+    Place,
+    check_limit,
+    order_name,
+    read_cursor,
+    status_of,
+    write_cursor,
+)
 from api_client.pauses import to_ms
 from api_client.redis_desk import MAX_UNHEARD
 from api_client.refusals import not_told
@@ -161,7 +166,7 @@ class MemoryDesk(MemoryPosts):
             self._note(job, event, data)
         self._tell(job, event, data)
 
-    # --- the inbox ---------------------------------------------------------------------------
+    # --- lists -------------------------------------------------------------------------------
 
     def inbox(
         self,
@@ -173,21 +178,69 @@ class MemoryDesk(MemoryPosts):
     ) -> InboxPage:
         """See ``JobStore.inbox``."""
         check_page(order, limit)
-        after = read_cursor(cursor, order)
+        after = read_cursor(cursor, INBOX, order).place
         with self._lock:
             views = [self._view(job) for job in self._all() if job.status is JobStatus.PAUSED]
             now = self._clock()
-        fitting = [view for view in views if _fits(view, chosen, now)]
-        backwards = order == "newest"
-        placed = sorted((_place(view, order), view) for view in fitting)[:: -1 if backwards else 1]
-        behind = [
-            (place, view)
-            for place, view in placed
-            if after is None or (place < after if backwards else place > after)
-        ]
-        page = behind[:limit]
-        more = page[-1][0].cursor(order) if len(behind) > limit else ""
-        return InboxPage(tuple(view for _, view in page), more, len(fitting))
+        placed = [(_place(view, order), view) for view in views if _fits(view, chosen, now)]
+        page, more = _page(placed, limit, after, backwards=order == "newest")
+        cursor = write_cursor(INBOX, order, more) if more else ""
+        return InboxPage(page, cursor, len(placed))
+
+    def jobs(
+        self,
+        name: ListName,
+        chosen: JobFilter = EVERY,
+        *,
+        newest_first: bool = True,
+        limit: int = 100,
+        cursor: str = "",
+    ) -> JobPage:
+        """See ``JobStore.jobs``."""
+        check_limit(name, limit)
+        order = order_name(newest_first)
+        mark = read_cursor(cursor, name, order)
+        with self._lock:
+            until = mark.until or self._clock()
+            placed = [
+                (Place(job.since, job.spec.job_id), self._view(job))
+                for job in self._all()
+                if job.status is status_of(name) and job.since <= until
+            ]
+        fitting = [(place, view) for place, view in placed if _listed(name, view, chosen)]
+        page, more = _page(fitting, limit, mark.place, backwards=newest_first)
+        following = write_cursor(name, order, more, until) if more else ""
+        return JobPage(page, following, len(fitting))
+
+
+def _page(
+    placed: Sequence[tuple[Place, JobView]], limit: int, after: Place | None, *, backwards: bool
+) -> tuple[tuple[JobView, ...], Place | None]:
+    """The next jobs in their order, and the place behind which there are more."""
+    ordered = sorted(placed, key=lambda item: item[0], reverse=backwards)
+    behind = [
+        (place, view)
+        for place, view in ordered
+        if after is None or (place < after if backwards else place > after)
+    ]
+    page = behind[:limit]
+    more = page[-1][0] if len(behind) > limit else None
+    return tuple(view for _, view in page), more
+
+
+def _listed(name: ListName, view: JobView, chosen: JobFilter) -> bool:
+    """Whether a job of the right status stands in a list and fits."""
+    poison = view.outcome is not None and view.outcome.reason == POISON
+    if name == POISON and not poison:
+        return False
+    paused = view.pause.labels if view.pause is not None else None
+    labels = view.spec.labels if paused is None else paused
+    return (
+        chosen.agent in (None, view.spec.agent)
+        and chosen.tenant in (None, view.spec.tenant)
+        and (chosen.label is None or chosen.label in (labels or ("",)))
+        and may_answer(labels, chosen.visible_to)
+    )
 
 
 def _fits(view: JobView, chosen: InboxFilter, now: int) -> bool:

@@ -1,4 +1,4 @@
-"""Reading the inbox from its indexes, without looking at jobs that do not belong to the page.
+"""Reading a list from its indexes, without looking at jobs that do not belong to the page.
 
 Every condition is an index of its own. The smallest of those that a job must stand in is walked,
 and membership in the others is asked for by the batch.
@@ -11,8 +11,8 @@ from heapq import merge
 from itertools import islice
 
 from api_client.connection import Client
-from api_client.inbox import InboxFilter, Order, Place
 from api_client.keys import Keys
+from api_client.lists import JobFilter, ListName, Place, status_of
 
 CHUNK = 500
 MAX_LOOKED_AT = 20_000
@@ -21,27 +21,31 @@ MAX_LOOKED_AT = 20_000
 Entry = tuple[Place, Keys]
 
 
-class InboxWalk:
-    """One walk through the inbox.
+class Walk:
+    """One walk through a list.
 
     Args:
-        now: of the store, in milliseconds.
+        name: of the list.
+        latest: only jobs that stand in the list since this time (ms) or longer.
+        order: ``oldest``, ``newest``, or another index of the list that is to be walked.
     """
 
     def __init__(
         self,
         client: Client,
         partitions: Sequence[Keys],
-        chosen: InboxFilter,
-        order: Order,
-        now: int,
+        name: ListName,
+        chosen: JobFilter,
+        order: str,
+        latest: float | None = None,
     ) -> None:
         self._redis = client
         self._partitions = partitions
+        self._name = name
         self._order = order
+        self._by_time = order in ("oldest", "newest")
         self._backwards = order == "newest"
-        age = chosen.older_than_s
-        self._latest = None if age is None else now - age * 1000
+        self._latest = latest
         self._facets = chosen.facets
         self._any_of = chosen.any_of
 
@@ -56,11 +60,11 @@ class InboxWalk:
         return min(limits)
 
     def _cards(self, facets: Sequence[str]) -> dict[str, int]:
-        """How many jobs stand in each index; the empty name is that of all paused ones."""
+        """How many jobs stand in each index; the empty name is that of the whole list."""
         pipeline = self._redis.pipeline(transaction=False)
         for facet in facets:
             for keys in self._partitions:
-                pipeline.zcard(_index(keys, facet))
+                pipeline.zcard(self._index(keys, facet))
         counts = pipeline.execute()
         width = len(self._partitions)
         return {facet: sum(counts[i * width : (i + 1) * width]) for i, facet in enumerate(facets)}
@@ -85,7 +89,7 @@ class InboxWalk:
     def _entries(self, after: Place | None) -> Iterator[Entry]:
         """Entries of the index that is walked, over all partitions, each job once."""
         walks = [
-            self._walk(keys, _index(keys, facet), after)
+            self._walk(keys, self._index(keys, facet), after)
             for keys in self._partitions
             for facet in self._walked()
         ]
@@ -96,12 +100,12 @@ class InboxWalk:
             before = entry[0]
 
     def _walked(self) -> list[str]:
-        if self._order == "deadline":
-            return ["deadline"]
-        choices = [[facet] for facet in self._facets]
+        if not self._by_time:
+            return [self._order]
+        choices = [[""], *([facet] for facet in self._facets)]
         if self._any_of:
             choices.append(self._any_of)
-        if not choices:
+        if len(choices) == 1:
             return [""]
         cards = self._cards([facet for choice in choices for facet in choice])
         return min(choices, key=lambda choice: sum(cards[facet] for facet in choice))
@@ -123,7 +127,7 @@ class InboxWalk:
 
     def _read(self, name: str, place: Place | None, offset: int) -> list[Place]:
         low, high = "-inf", "+inf"
-        if self._latest is not None and self._order != "deadline":
+        if self._latest is not None and self._by_time:
             high = repr(self._latest)
         if place is not None and self._backwards:
             high = repr(min(place.score, float(high)))
@@ -136,12 +140,17 @@ class InboxWalk:
         )  # fmt: skip
         return [Place(score, job_id.decode()) for job_id, score in found]
 
+    def _index(self, keys: Keys, facet: str) -> str:
+        if not facet:
+            return keys.index_prefix + self._name
+        return keys.facet(status_of(self._name), facet)
+
     # --- choosing --------------------------------------------------------------------------
 
     def _fitting(self, batch: Sequence[Entry]) -> list[Entry]:
         """Those of a batch that stand in all indexes that they must stand in."""
         needed = ["", *self._facets, *self._any_of]
-        if not batch or (needed == [""] and self._latest is None):
+        if not batch or (needed == [""] and self._by_time):
             return list(batch)
         by_keys: dict[int, list[str]] = {}
         for place, keys in batch:
@@ -157,7 +166,7 @@ class InboxWalk:
         pipeline = self._redis.pipeline(transaction=False)
         for number, facet in asked:
             keys = next(keys for keys in self._partitions if keys.partition == number)
-            pipeline.zmscore(_index(keys, facet), by_keys[number])
+            pipeline.zmscore(self._index(keys, facet), by_keys[number])
         scores: dict[tuple[str, str], float] = {}
         for (number, facet), reply in zip(asked, pipeline.execute(), strict=True):
             for job_id, score in zip(by_keys[number], reply, strict=True):
@@ -180,7 +189,3 @@ def _next_offset(raw: Sequence[Place], place: Place | None, offset: int) -> int:
         return 0
     goes_on = place is not None and place.score == raw[0].score
     return offset + CHUNK if goes_on else CHUNK
-
-
-def _index(keys: Keys, facet: str) -> str:
-    return keys.facet(facet) if facet else f"{keys.index_prefix}paused"
