@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -11,6 +11,21 @@ pytest.register_assert_rewrite("tests.support.matrix")
 
 from tests.support.lab import Lab  # noqa: E402 - after what changes how modules are read
 from tests.support.nursery import Nursery  # noqa: E402
+from tests.support.workers import KNOWN  # noqa: E402
+
+LAST_LINES = 60
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Beside a failure stands what the workers of that moment printed last."""
+    report = yield
+    if report.failed and report.when == "call":
+        for worker in KNOWN:
+            state = "alive" if worker.alive else "dead"
+            told = "\n".join(worker.lines[-LAST_LINES:])
+            report.sections.append((f"worker {worker.name}, {state}", told))
+    return report
 
 
 @pytest.fixture(scope="session")

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
+from weakref import WeakSet
 
 ROOT = Path(__file__).resolve().parents[2]
 START_TIMEOUT_S = 60
@@ -47,6 +48,10 @@ def arguments(
     ]
 
 
+KNOWN: WeakSet[RunningWorker] = WeakSet()
+"""Every worker of this run that somebody still holds; what they printed explains a failure."""
+
+
 class RunningWorker:
     """A worker process that leads its own process group: its log, and signals to it.
 
@@ -63,6 +68,7 @@ class RunningWorker:
         self._wait = wait
         self._ready = threading.Event()
         self._changed = threading.Condition()
+        KNOWN.add(self)
         self._reader = threading.Thread(target=self._read, args=(log,), daemon=True)
         self._reader.start()
 
