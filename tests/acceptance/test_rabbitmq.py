@@ -63,7 +63,11 @@ def shop(request: pytest.FixtureRequest, lab: Lab) -> Shop:
     """Once for each broker, with empty queues."""
     if request.param == "redis":
         return Shop(lab, lab.url)
-    rabbit: RabbitServer = request.getfixturevalue("rabbit")
+    return over_rabbit(lab, request.getfixturevalue("rabbit"))
+
+
+def over_rabbit(lab: Lab, rabbit: RabbitServer) -> Shop:
+    """A shop over RabbitMQ where no earlier test has left a message."""
     with Connection(rabbit.url) as connection:
         channel: Any = connection.default_channel
         channel.queue_declare("celery", durable=True, auto_delete=False)
@@ -168,7 +172,7 @@ def test_the_watchdog_counts_every_queue(shop: Shop) -> None:
 @pytest.mark.rabbitmq
 def test_the_broker_is_restarted(lab: Lab, rabbit: RabbitServer) -> None:
     """Killed while jobs run and wait: jobs in flight do not notice, and hints go on unaided."""
-    shop = Shop(lab, rabbit.url)
+    shop = over_rabbit(lab, rabbit)
     worker = shop.worker(concurrency=1)
     with lab.shut("look-a-1"):
         running = shop.submit("look @a")
