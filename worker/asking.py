@@ -5,14 +5,14 @@ from __future__ import annotations
 from worker import budget
 from worker.accounting import charge
 from worker.agent import Agent
-from worker.effects import CallModel, ModelAnswer, Part
+from worker.effects import CallModel, End, ModelAnswer, Part
 from worker.job import Job
 from worker.limits import limit
 from worker.memory import Summarised, SummaryPlace, cut_at, head_length, shown, transcribed
 from worker.messages import system, user
-from worker.models.base import ModelReply, ModelRequest
+from worker.models.base import ModelError, ModelReply, ModelRequest
 from worker.state import RunState
-from worker.turns import take_reply
+from worker.turns import held_back, take_reply
 
 
 def ask(agent: Agent, job: Job) -> Part:
@@ -20,7 +20,9 @@ def ask(agent: Agent, job: Job) -> Part:
     if job.mail or job.state.told:
         yield from _hear(job)
     if isinstance(agent.memory, Summarised):
-        yield from _summarise(agent, job, agent.memory)
+        end: End | None = yield from _summarise(agent, job, agent.memory)
+        if end is not None:
+            return end
     room = _room(agent, job.state)
     messages = shown(
         job.transcript.request(), room, agent.count_tokens, agent.texts, _summary(job.state)
@@ -84,6 +86,8 @@ def _summarise(agent: Agent, job: Job, memory: Summarised) -> Part:
     )
     answer: ModelAnswer = yield CallModel(request, memory.model)
     job.state.active_ms += answer.elapsed_ms
+    if isinstance(answer.result, ModelError) and answer.result.fate == "wait":
+        return held_back(job, answer.result)
     if isinstance(answer.result, ModelReply):
         yield from _keep_summary(agent, job, answer.result, upto)
     return None

@@ -22,6 +22,7 @@ from worker.appointments import keep_appointment
 from worker.broker import reachable
 from worker.celery_config import check_pool
 from worker.control import listen_for_event_switch, listen_for_revokes, live_namesakes
+from worker.flow.book import LOOK_EVERY_S, Lookout
 from worker.forking import no_fork
 from worker.service import Service
 from worker.shutdown import Leaving, pool_children
@@ -74,6 +75,7 @@ class Keeper(bootsteps.StartStopStep):
             self._sweep_loop,
             self._announce_loop,
             self._post_loop,
+            self._limits_loop,
             partial(self._watch_loop, worker),
         )
         for number, target in enumerate(loops):
@@ -195,6 +197,20 @@ class Keeper(bootsteps.StartStopStep):
                 log.warning("announcements: %s", error)
             except Exception:
                 log.exception("announcements: failed; tried again")
+
+    def _limits_loop(self) -> None:
+        """Notice limits of models that were set at run time; the pool's processes read them."""
+        service = self._service
+        lookout = Lookout(lambda: service.ledger.limits(), service.limits_tick)
+        while not self._done.is_set():
+            try:
+                with no_fork():
+                    lookout.look()
+            except StoreUnavailable as error:
+                log.warning("limits of models: %s", error)
+            except Exception:
+                log.exception("limits of models: failed; looked at again")
+            self._done.wait(LOOK_EVERY_S)
 
     def _announce_loop(self) -> None:
         while True:

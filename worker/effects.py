@@ -144,7 +144,11 @@ class Paused:
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
-    """The model needs time: seconds to wait outside the worker's slot, and why."""
+    """The model needs time: seconds to wait outside the worker's slot, and why.
+
+    Attributes:
+        attempt: how many calls have failed in a row; 0: none was made, for a shared limit.
+    """
 
     messages: list[Message]
     consumes_signal: bool

@@ -25,6 +25,8 @@ from worker.effects import (
     ToolAnswer,
 )
 from worker.errors import PauseRequested
+from worker.flow.gate import Caller, Gate
+from worker.flow.gated import behind
 from worker.live import LiveWriter
 from worker.models.base import (
     Model,
@@ -58,6 +60,7 @@ class Performer:
         hint: tells the workers of a new sub-job.
         patience_s: how long a store call is tried again while Redis is away.
         watch: told of each call.
+        gate: where model calls wait their turn; ``None``: nothing limits them.
     """
 
     spec: JobSpec
@@ -70,6 +73,7 @@ class Performer:
     hint: Callable[[JobSpec], object]
     patience_s: float
     watch: SliceWatch
+    gate: Gate | None = None
 
     def perform(self, effect: Outside) -> Any:
         """Perform an effect; returns what the loop is sent."""
@@ -125,8 +129,14 @@ class Performer:
             return answered(ModelAnswer(result, self.clock_ms() - start))
 
     def _model(self, named: Model | None) -> Model:
-        if named is not None:
-            return named
+        model = named or self._own_model()
+        if self.gate is None or self.gate.open:
+            return model
+        spec = self.spec
+        caller = Caller(spec.job_id, spec.tenant, self.agent.count_tokens)
+        return behind(self.gate, model, caller)
+
+    def _own_model(self) -> Model:
         own = self.agent.model or self.default_model()
         return renamed(own, self.spec.model) if self.spec.model else own
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from api_client.contract import JobSpec
 from worker.agent import Agent
 from worker.ends import Ended, Left, SliceEnd
+from worker.flow.gate import Gate
 from worker.leases import Leases
 from worker.models.base import Model
 from worker.patience import patiently
@@ -61,6 +62,7 @@ class Runner:
         hint: tells the workers of a job; a sweep finds it later if this does nothing.
         observer: told of what happens.
         channels: on which something that happened to an agent's job is announced.
+        gate: where model calls wait their turn; ``None``: nothing limits them.
     """
 
     store: CheckpointStore
@@ -74,6 +76,7 @@ class Runner:
     channels: Callable[[Agent, str], Sequence[str]] = lambda _agent, _event: ()
     settings: RunnerSettings = field(default_factory=RunnerSettings)
     observer: Observer = NOBODY
+    gate: Gate | None = None
     solitude: Solitude = field(default_factory=Solitude, init=False)
 
     def run(self, job_id: str) -> SliceEnd:

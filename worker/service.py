@@ -24,6 +24,10 @@ from worker.announce.channels import channels_of
 from worker.announce.office import PostOffice
 from worker.ends import Ended
 from worker.eventbus import EventBus
+from worker.flow.assemble import ledger_on, make_gate
+from worker.flow.book import Tick
+from worker.flow.gated import limited_keys
+from worker.flow.redis import RedisLedger
 from worker.following import follow_up
 from worker.inflight import InFlight
 from worker.leases import Leases
@@ -65,6 +69,7 @@ class _Process:
     leases: Leases
     runner: Runner
     bus: EventBus
+    ledger: RedisLedger
     in_flight: InFlight | None
 
 
@@ -86,6 +91,7 @@ class Service:
     boot: str = field(default_factory=lambda: uuid.uuid4().hex[:12])
     stop: StopFlag = field(default_factory=StopFlag)
     told: StopFlag = field(default_factory=StopFlag)
+    limits_tick: Tick = field(default_factory=Tick)
     _parts: dict[int, _Process] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -119,6 +125,11 @@ class Service:
     def store(self) -> WatchedStore:
         """This process's store."""
         return self._process.store
+
+    @property
+    def ledger(self) -> RedisLedger:
+        """This process's ledger of model calls."""
+        return self._process.ledger
 
     @property
     def leases(self) -> Leases:
@@ -166,6 +177,7 @@ class Service:
         bus = EventBus(self.app, self.node, self.told.is_set)
         observer = store.observer = self.telemetry.observer(store, bus)
         leases = Leases(store, settings.runner.lease_ms, observer)
+        ledger = ledger_on(client, settings)
         runner = Runner(
             store=store,
             agents=self.agents,
@@ -178,9 +190,10 @@ class Service:
             channels=lambda agent, event: channels_of(agent, event, settings),
             settings=settings.runner,
             observer=observer,
+            gate=make_gate(ledger, settings, self.limits_tick, observer),
         )
         in_flight = self._in_flight(runner) if settings.in_flight else None
-        return _Process(store, leases, runner, bus, in_flight)
+        return _Process(store, leases, runner, bus, ledger, in_flight)
 
     def _in_flight(self, runner: Runner) -> InFlight:
         # Whoever takes the hint may publish at once: this process will not do it itself.
@@ -214,12 +227,20 @@ class Service:
 
     def settle_family(self, end: Ended) -> None:
         """A job has ended: wake the one that waits for it, cancel those it waited for."""
+        self._leave_queues(end)
         if end.spec.parent and (parent := self.store.wake(end.spec.parent)):
             self.hint(parent)
         for child in end.children:
             cancelled = self.store.cancel(child, "stepkeeper", f"job {end.spec.job_id} has ended")
             if cancelled.status is JobStatus.CANCELLED:
                 self.hint(self.store.read(child).spec)
+
+    def _leave_queues(self, end: Ended) -> None:
+        """A job that was cancelled may have waited for its turn to call a model."""
+        agent, gate = self.agents.get(end.spec.agent), self.runner.gate
+        if end.status is JobStatus.CANCELLED and agent and gate and not gate.open:
+            model = agent.model or self.default_model
+            gate.withdraw(end.spec.job_id, limited_keys(gate, model))
 
     @cached_property
     def default_model(self) -> Model:

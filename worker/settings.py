@@ -14,6 +14,7 @@ from api_client.connection import DEFAULT_URL
 from api_client.contract import DEFAULT_RETENTION_S
 from api_client.errors import InvalidInput
 from api_client.records import one_line
+from worker.flow.base import KEY_PATTERN, Limit
 from worker.runner import RunnerSettings
 
 
@@ -51,6 +52,10 @@ class Settings(BaseSettings):
         webhook_secret: with which what is sent there is signed.
         webhook_timeout_s: bound on connecting and on waiting for an answer.
         webhook_attempts: before an announcement is given up, on every channel.
+        model_limits: what all workers together may ask of a model, JSON by model key (``HOST/MODEL``
+            by default): ``{"api.openai.com/gpt-5": {"rpm": 500, "tpm": 200000, "in_flight": 20}}``.
+            A limit set at run time (``stepkeeper limits set``) goes before.
+        limits_minute_s: length of the minute in which they are counted; shorter in tests only.
         otel: make OpenTelemetry spans; where they go stands in ``OTEL_…``.
         otel_content: record messages, arguments and results in them.
     """
@@ -84,6 +89,8 @@ class Settings(BaseSettings):
     webhook_secret: SecretStr = SecretStr("")
     webhook_timeout_s: float = Field(default=10.0, gt=0, le=300)
     webhook_attempts: int = Field(default=15, ge=1)
+    model_limits: dict[str, Limit] = Field(default_factory=dict)
+    limits_minute_s: float = Field(default=60.0, ge=0.5, le=60.0)
     otel: bool = False
     otel_content: bool = False
 
@@ -92,6 +99,14 @@ class Settings(BaseSettings):
     def _split(cls, value: object) -> object:
         if isinstance(value, str):
             return tuple(part.strip() for part in value.split(",") if part.strip())
+        return value
+
+    @field_validator("model_limits")
+    @classmethod
+    def _model_keys(cls, value: dict[str, Limit]) -> dict[str, Limit]:
+        for key in value:
+            if not KEY_PATTERN.fullmatch(key):
+                raise ValueError(f"{key!r} is no model key, such as api.openai.com/gpt-5")
         return value
 
     @classmethod

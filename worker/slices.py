@@ -46,6 +46,9 @@ log = logging.getLogger(__name__)
 AWAITING = "awaiting"
 """The kind of commit with which a job begins to wait for sub-jobs; ``settle.lua`` knows it."""
 
+HELD_BACK = "held_back"
+"""The trace record of a slice that ended because a model's shared limit was used up."""
+
 AWAIT_POLL_MS = 30_000
 """When a job that waits for sub-jobs looks by itself, should nobody have woken it."""
 
@@ -148,6 +151,7 @@ class Slice:
             hint=runner.hint,
             patience_s=self._settings.patience_s,
             watch=self._watch,
+            gate=runner.gate,
         )
 
     def _broken(self, error: Exception) -> SliceEnd:
@@ -306,7 +310,7 @@ class Slice:
             case Backoff(seconds=seconds, text=text, attempt=attempt):
                 data = {"in_s": round(seconds, 3), "text": text, "attempt": attempt}
                 delay = Settlement(JobStatus.WAITING, delay_ms=int(seconds * 1000))
-                return "retry", data, delay
+                return "retry" if attempt else HELD_BACK, data, delay
 
     @property
     def _children(self) -> tuple[str, ...]:

@@ -147,8 +147,16 @@ def _compact(agent: Agent, job: Job, error: ModelError, sent: Sequence[Message])
     return None
 
 
+def held_back(job: Job, error: ModelError) -> End:
+    """The call must wait its turn at a limit that all workers share: no failure of the model."""
+    messages, consumes = job.carry()
+    return Backoff(messages, consumes, seconds=error.retry_after or 1.0, text=error.text, attempt=0)
+
+
 def _model_error(agent: Agent, job: Job, error: ModelError) -> End:
     """Wait and try again, ask a person, or give up; see the failure table."""
+    if error.fate == "wait":
+        return held_back(job, error)
     job.state.failures += 1
     failures = job.state.failures
     if error.fate == "retry" and failures < agent.max_model_attempts:

@@ -15,6 +15,7 @@ from worker.cli.output import Output
 if TYPE_CHECKING:
     from api_client import AgentClient
     from api_client.admin import AdminStore
+    from api_client.connection import Client
     from api_client.store import JobStore
 
 
@@ -70,6 +71,13 @@ class Session:
         how = "started" if server.started else "joined"
         self.out.note(f"stepkeeper: {how} the server at {server.url}, data in {folder}")
         return server.url
+
+    @cached_property
+    def redis(self) -> Client:
+        """The store's server itself; raises what ``url`` does."""
+        from api_client.connection import connect
+
+        return self._stack.enter_context(connect(self.url))
 
     @cached_property
     def store(self) -> JobStore:

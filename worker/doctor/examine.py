@@ -13,8 +13,9 @@ from api_client.connection import connect, describe, translated
 from api_client.errors import StoreUnavailable
 from api_client.survey import SurveyStore
 from worker.celery_config import ours
-from worker.doctor import celery_rules, environment, fleet, model_api, server
+from worker.doctor import celery_rules, environment, fleet, model_api, model_limits, server
 from worker.doctor.findings import Finding, Findings, error
+from worker.flow.assemble import ledger_on
 from worker.settings import Settings
 
 
@@ -81,6 +82,9 @@ def _store(patient: Patient, app: Celery) -> Findings:
             return
         store = SurveyStore(client, partitions=settings.partitions, where=where)
         survey, agents = store.survey(), store.agents()
+        ledger = ledger_on(client, settings)
+        limits = {**settings.model_limits, **ledger.limits()}
+        yield from model_limits.check(limits, {key: ledger.use(key) for key in limits})
         with translated(where):
             seconds, micros = client.time()
     now_ms = seconds * 1000 + micros // 1000

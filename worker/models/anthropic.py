@@ -53,6 +53,7 @@ class AnthropicModel(HttpModel):
         total_timeout: float = 300.0,
         connect_timeout: float = 10.0,
         max_connections: int = 100,
+        limit_key: str | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         super().__init__(
@@ -65,6 +66,7 @@ class AnthropicModel(HttpModel):
             parallel_tool_calls=parallel_tool_calls,
             times=Times(timeout, total_timeout, connect_timeout),
             max_connections=max_connections,
+            limit_key=limit_key,
             clock=clock,
         )
         self._max_tokens = max_tokens

@@ -14,11 +14,12 @@ from api_client.errors import StepkeeperError
 Message = dict[str, Any]
 """One chat message: ``role``, ``content`` and whatever else its sender put there."""
 
-Fate = Literal["retry", "pause", "compact", "fail"]
+Fate = Literal["retry", "wait", "pause", "compact", "fail"]
 """What becomes of a job whose model call failed.
 
-``retry`` try again later; ``pause`` a person has to change something first; ``compact`` the
-history is too long, shorten it and try again; ``fail`` no repetition can help.
+``retry`` try again later; ``wait`` the same, and the call has not been made: it counts as no
+failure; ``pause`` a person has to change something first; ``compact`` the history is too long,
+shorten it and try again; ``fail`` no repetition can help.
 """
 
 
@@ -61,7 +62,8 @@ class ModelReply:
 class Model(Protocol):
     """Anything that answers requests.
 
-    ``name`` stands in traces and finds the price. ``reply`` blocks, never waits out a retry by
+    ``name`` stands in traces and finds the price. A model may have a ``limit_key``, under which its
+    shared limits stand; by default that is its name. ``reply`` blocks, never waits out a retry by
     itself, and raises nothing but `ModelError`. A model may also have
     ``async def areply(request) -> ModelReply`` under the same contract.
     """

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
 
@@ -195,7 +196,50 @@ def retry_after(headers: Mapping[str, str], now: float) -> float | None:
         return milliseconds / 1000.0
     text = headers.get("retry-after")
     seconds = _number(text)
-    return seconds if seconds is not None else _seconds_until(text, now)
+    if seconds is None:
+        seconds = _seconds_until(text, now)
+    return seconds if seconds is not None else limit_reset(headers, now)
+
+
+_DURATION = re.compile(
+    r"(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m(?!s))?(?:(\d+(?:\.\d+)?)s)?(?:(\d+(?:\.\d+)?)ms)?"
+)
+_LONG_AGO = 1e9
+"""A number above this is a moment in seconds since the epoch, above a thousand times it in ms."""
+
+
+def limit_reset(headers: Mapping[str, str], now: float) -> float | None:
+    """Seconds until the provider's own limits allow a call, if it says that one is used up.
+
+    Reads ``x-ratelimit-remaining-…`` with ``x-ratelimit-reset-…``, and the same of Anthropic.
+    """
+    names = [
+        form.format(what=what, fact="{}")
+        for form in ("x-ratelimit-{fact}-{what}", "anthropic-ratelimit-{what}-{fact}")
+        for what in ("requests", "tokens")
+    ]
+    waits = (
+        _reset(headers.get(name.format("reset")) or "", now)
+        for name in names
+        if (headers.get(name.format("remaining")) or "").strip() == "0"
+    )
+    return max((wait for wait in waits if wait is not None), default=None)
+
+
+def _reset(text: str, now: float) -> float | None:
+    """Seconds of ``1.5``, ``6m0s``, ``120ms``, a moment since the epoch, or an RFC 3339 date."""
+    value = _number(text)
+    if value is not None:
+        moment = value / 1000 if value > _LONG_AGO * 1000 else value
+        return value if value < _LONG_AGO else max(0.0, moment - now)
+    found = _DURATION.fullmatch(text.strip())
+    if found is not None and any(found.groups()):
+        units = (3600.0, 60.0, 1.0, 0.001)
+        return sum(float(n or 0) * unit for n, unit in zip(found.groups(), units, strict=True))
+    try:
+        return max(0.0, datetime.fromisoformat(text).timestamp() - now)
+    except ValueError:
+        return None
 
 
 def _number(text: str | None) -> float | None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterator, Sequence
+from copy import copy
+from typing import Self
 
-from worker.models.base import Delta, Model, ModelError, ModelReply, ModelRequest, OnDelta
+from worker.models.base import Delta, Fate, Model, ModelError, ModelReply, ModelRequest, OnDelta
 from worker.models.streaming import stream_or_show
 
 
@@ -40,6 +42,12 @@ class FallbackModel:
         self.name = name or models[0].name
         self._clock = clock
         self._not_before = [0.0] * len(models)
+
+    def over(self, models: Sequence[Model]) -> Self:
+        """The same over other faces of its models, in their order; knows who asked to wait."""
+        other = copy(self)
+        other.models = tuple(models)
+        return other
 
     def reply(self, request: ModelRequest) -> ModelReply:
         """The first answer that one of the models gives.
@@ -103,16 +111,17 @@ class FallbackModel:
         """The error, if the next model may do better; raises it if not."""
         if error.fate in ("compact", "fail"):
             raise error
-        if error.retry_after is not None:
+        if error.retry_after is not None and error.fate != "wait":
             self._not_before[index] = self._clock() + error.retry_after
         return error
 
     def _all_failed(self, errors: Sequence[ModelError]) -> ModelError:
         text = "no model answered: " + "; ".join(error.text for error in errors)
-        again = [error for error in errors if error.fate == "retry"]
+        again = [error for error in errors if error.fate in ("retry", "wait")]
         if not again:
             first = errors[0]
             return ModelError(text, first.fate, None, first.status, first.code)
         waits = [error.retry_after for error in again]
         wait = None if None in waits else min(w for w in waits if w is not None)
-        return ModelError(text, "retry", wait, again[0].status, again[0].code)
+        fate: Fate = "wait" if all(error.fate == "wait" for error in again) else "retry"
+        return ModelError(text, fate, wait, again[0].status, again[0].code)

@@ -17,6 +17,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from copy import copy
 from dataclasses import replace
 from typing import Any, ClassVar, Self
+from urllib.parse import urlsplit
 
 import httpx2
 
@@ -76,8 +77,10 @@ class HttpModel:
         parallel_tool_calls: bool | None,
         times: Times,
         max_connections: int,
+        limit_key: str | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
+        self._limit_key = limit_key
         self._model, self._base_url, self._api_key = model, base_url, api_key
         self._extra_body = dict(extra_body or {})
         self._headers = {**(extra_headers or {}), "Content-Type": "application/json"}
@@ -92,6 +95,11 @@ class HttpModel:
     def name(self) -> str:
         """The model's name; ``"unnamed"`` while neither argument nor environment gives one."""
         return self._model or os.environ.get("LLM_MODEL", "").strip() or "unnamed"
+
+    @property
+    def limit_key(self) -> str:
+        """Under which the limits stand that all workers share: ``HOST/MODEL``, if not given."""
+        return self._limit_key or f"{_place(self._address())}/{self.name}"
 
     def named(self, name: str) -> Self:
         """The same, asking another model of the same API over the same connections."""
@@ -285,6 +293,11 @@ class HttpModel:
             "max_retries": 0,
             "timeout": self._timeout,
         }
+
+
+def _place(url: str) -> str:
+    """Host and port of an address, without user and password; what it is instead, if it is none."""
+    return urlsplit(url).netloc.rpartition("@")[2] or "unknown"
 
 
 def _finish(pieces: Iterator[bytes]) -> None:

@@ -32,6 +32,8 @@ class OpenAIModel(HttpModel):
         total_timeout: seconds after which it is given up whatever has come.
         connect_timeout: seconds to reach the server.
         max_connections: at most so many calls at once per process or event loop; more wait.
+        limit_key: under which the limits stand that it shares over all workers; by default the
+            address's host and the model's name, such as ``api.openai.com/gpt-5``.
         empty_content: how the server wants a message that has tool calls but no text.
         drop_fields: fields of assistant messages that the server refuses to take back; True for
             all that are not standard. By default everything it sent goes back unchanged.
@@ -63,6 +65,7 @@ class OpenAIModel(HttpModel):
         total_timeout: float = 300.0,
         connect_timeout: float = 10.0,
         max_connections: int = 100,
+        limit_key: str | None = None,
         empty_content: EmptyContent = "null",
         drop_fields: bool | Collection[str] = False,
         stream_usage: bool = True,
@@ -78,6 +81,7 @@ class OpenAIModel(HttpModel):
             parallel_tool_calls=parallel_tool_calls,
             times=Times(timeout, total_timeout, connect_timeout),
             max_connections=max_connections,
+            limit_key=limit_key,
             clock=clock,
         )
         self._dialect = Dialect(empty_content, drop_fields)

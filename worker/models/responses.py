@@ -47,6 +47,7 @@ class OpenAIResponsesModel(HttpModel):
         total_timeout: float = 300.0,
         connect_timeout: float = 10.0,
         max_connections: int = 100,
+        limit_key: str | None = None,
         keep_reasoning: bool = False,
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -61,6 +62,7 @@ class OpenAIResponsesModel(HttpModel):
             parallel_tool_calls=parallel_tool_calls,
             times=Times(timeout, total_timeout, connect_timeout),
             max_connections=max_connections,
+            limit_key=limit_key,
             clock=clock,
         )
 

@@ -92,6 +92,7 @@ class Narrator:
             "escalated": self._escalated,
             "version": self._version,
             "retry": self._retry,
+            "held_back": self._held_back,
             "summary": self._summary,
             "compacted": self._compacted,
             "released": self._released,
@@ -134,6 +135,10 @@ class Narrator:
         wait = duration(_number(event.data.get("in_s")) * 1000)
         text = f"{event.data.get('text')}; attempt {event.data.get('attempt')} failed"
         yield Line("model error", f"{text}, the next one in {wait}", "bad")
+
+    def _held_back(self, event: Event) -> Iterator[Line]:
+        wait = duration(_number(event.data.get("in_s")) * 1000)
+        yield Line("limit", f"{event.data.get('text')}; asks again in {wait}", "wait")
 
     def _summary(self, event: Event) -> Iterator[Line]:
         text = self._cut(text_of(self._transcript.at(self._take_index(event))))

@@ -21,6 +21,7 @@ _IDLE_AFTER: dict[str, SpanKind] = {
     "released": "queue",
     "paused": "pause",
     "retry": "wait",
+    "held_back": "wait",
     "awaiting": "wait",
 }
 _LONGEST_IDLE = 0.25

@@ -122,6 +122,8 @@ def _how_it_ended(end: SliceEnd) -> tuple[int, str, dict[str, Any]]:
             return logging.INFO, "paused", {"kind": str(pause.kind), "pause": pause.id}
         case HandedOver():
             return logging.INFO, "handed over", {}
+        case Deferred(seconds=seconds, attempt=0):
+            return logging.INFO, "held back", {"in_s": round(seconds, 3)}
         case Deferred(seconds=seconds, attempt=attempt):
             return logging.WARNING, "retried later", {"in_s": round(seconds, 3), "attempt": attempt}
         case Awaited(jobs=jobs):

@@ -20,6 +20,8 @@ from worker.telemetry.observer import (
     JobClaimed,
     JobEnded,
     LeaseLost,
+    LimitRefused,
+    LimitWaited,
     ModelCalled,
     Moment,
     Observer,
@@ -101,6 +103,14 @@ class MetricsObserver(Observer):
         self.store_call = histogram(
             "store_call_seconds", "Round trips to the store.", QUICK, "call", "outcome"
         )
+        self.limit_wait = histogram(
+            "limit_wait_seconds", "Waits of model calls for a limit that all workers share.",
+            WAITS, *("key", "where"),
+        )  # fmt: skip
+        self.limit_refusals = counter(
+            "limit_refusals", "Model calls that no wait helps, or that a provider put off.",
+            *("key", "why"),
+        )  # fmt: skip
         self._steps = _Steps(lambda agent, s: self.step.labels(agent).observe(s))
 
     def note(self, moment: Moment) -> None:
@@ -126,6 +136,10 @@ class MetricsObserver(Observer):
     def _kept(self, moment: Moment) -> None:
         """What happens beside the jobs' slices."""
         match moment:
+            case LimitWaited(key=key, ms=ms, here=here):
+                self.limit_wait.labels(key, "here" if here else "away").observe(ms / 1000)
+            case LimitRefused(key=key, why=why):
+                self.limit_refusals.labels(key, why).inc()
             case LeaseLost():
                 self.lease_losses.labels("renewal").inc()
             case TakenOver():
@@ -180,7 +194,7 @@ class MetricsObserver(Observer):
         match moment.end:
             case Suspended(pause=pause):
                 self.pauses.labels(agent, str(pause.kind)).inc()
-            case Deferred():
+            case Deferred(attempt=attempt) if attempt:
                 self.retries.labels(agent, moment.error or "unknown").inc()
             case Left(why="fenced"):
                 self.lease_losses.labels("commit").inc()

@@ -199,6 +199,33 @@ class Swept:
 
 
 @dataclass(frozen=True, slots=True)
+class LimitWaited:
+    """A model call had to wait for a limit that all workers share.
+
+    Attributes:
+        key: of the model.
+        ms: for how long; ``here``: on its thread, else the job was sent away for so long.
+    """
+
+    key: str
+    ms: int
+    here: bool
+
+
+@dataclass(frozen=True, slots=True)
+class LimitRefused:
+    """A model call was refused.
+
+    Attributes:
+        why: ``too_large``: it takes more than the limit of a whole minute; ``provider``: by the
+            provider, who wants no other call for a while.
+    """
+
+    key: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class StoreCalled:
     """One round trip to the store. ``failed``: it brought an error."""
 
@@ -219,6 +246,8 @@ Moment = (
     | TakenOver
     | Swept
     | StoreCalled
+    | LimitWaited
+    | LimitRefused
 )
 
 

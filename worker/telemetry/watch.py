@@ -78,6 +78,8 @@ class SliceWatch:
 
         def answered(answer: ModelAnswer) -> ModelAnswer:
             self._error = "" if isinstance(answer.result, ModelReply) else kind_of(answer.result)
+            if isinstance(answer.result, ModelError) and answer.result.fate == "wait":
+                return answer  # no model has been asked
             self._observer.note(ModelCalled(call, answer.result, answer.elapsed_ms))
             return answer
 

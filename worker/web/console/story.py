@@ -285,6 +285,7 @@ _NOTES: dict[str, Callable[[_Data], tuple[Tone, _Data]]] = {
         "bad",
         {"text": plain(d.get("text")), "attempt": plain(d.get("attempt")), "in_s": d.get("in_s")},
     ),
+    "held_back": lambda d: ("wait", {"text": plain(d.get("text")), "in_s": d.get("in_s")}),
     "summary": lambda _: ("quiet", {}),
     "compacted": lambda d: ("wait", {"shown": plain(d.get("messages")), "all": plain(d.get("of"))}),
     "awaiting": lambda d: ("wait", {"jobs": _jobs(d)}),

@@ -88,7 +88,7 @@ class _Clock:
             case "paused":
                 self._end_wait(event.at)
                 self._wait = ("person", event.at)
-            case "retry":
+            case "retry" | "held_back":
                 self._wait = ("backoff", event.at)
             case "awaiting":
                 self._wait = ("jobs", event.at)

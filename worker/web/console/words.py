@@ -160,6 +160,10 @@ WORDS: dict[str, tuple[str, str]] = {
         "The model failed: {text}. Attempt {attempt}, the next one in {time}",
         "Das Modell versagte: {text}. Versuch {attempt}, der nächste in {time}",
     ),
+    "note_held_back": (
+        "Waits its turn at a limit: {text}. It asks again in {time}",
+        "Wartet an einer Grenze, bis es an der Reihe ist: {text}. Der nächste Versuch in {time}",
+    ),
     "note_summary": (
         "Older messages were summed up: {text}",
         "Ältere Nachrichten wurden zusammengefasst: {text}",
