@@ -24,7 +24,7 @@ def register(app: typer.Typer) -> None:
 
 def evaluate(
     suite: Annotated[
-        str, typer.Argument(metavar="SUITE", help="A .toml or .json file, or: lessons.")
+        str, typer.Argument(metavar="SUITE", help="A .toml or .json file, or: examples.")
     ],
     json_file: Annotated[
         str | None,

@@ -4,7 +4,7 @@
     running    one task run inline, and what was seen of it
     checks     what was seen, held against what is expected
     report     the table for people, and JSON for programs
-    suites     suites that come with the package: ``lessons``
+    suites     suites that come with the package: ``examples``
 
 Run by ``stepkeeper eval SUITE``, or from a program::
 

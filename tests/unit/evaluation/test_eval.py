@@ -13,7 +13,7 @@ from worker.cli import main
 from worker.evaluation import evaluate, load_suite
 from worker.evaluation.suite import shipped_suites
 
-LESSONS = shipped_suites()["lessons"]
+EXAMPLES = shipped_suites()["examples"]
 
 AGENTS = '''
 """Agents of a test."""
@@ -53,7 +53,7 @@ def changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     (tmp_path / "agents_of_a_test.py").write_text(AGENTS)
 
     def write(*changes: tuple[str, str]) -> str:
-        text = LESSONS.read_text("utf-8").replace("{suite}/../../examples", str(PAGES))
+        text = EXAMPLES.read_text("utf-8").replace("{suite}/../../examples", str(PAGES))
         for old, new in changes:
             assert old in text
             text = text.replace(old, new, 1)
@@ -64,7 +64,7 @@ def changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     return write
 
 
-PAGES = LESSONS.parents[2] / "examples"
+PAGES = EXAMPLES.parents[2] / "examples"
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
@@ -77,8 +77,8 @@ def row(table: str, task: str) -> str:
     return next(line for line in table.splitlines() if task in line)
 
 
-def test_the_lessons_pass(capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, err = run(capsys, "lessons")
+def test_the_examples_pass(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = run(capsys, "examples")
     assert (code, err) == (0, "")
     assert "12 of 12 passed" in out
     assert "FAILED" not in out
@@ -113,11 +113,11 @@ def test_a_changed_action_is_found(capsys: pytest.CaptureFixture[str], changed: 
 
 def test_results_as_json(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     path = tmp_path / "results.json"
-    code, out, _ = run(capsys, "lessons", "--json", str(path), "-k", "calculator", "--repeat", "2")
+    code, out, _ = run(capsys, "examples", "--json", str(path), "-k", "calculator", "--repeat", "2")
     assert code == 0
     assert "passed 2/2" in row(out, "calculator: 420")
     results = json.loads(path.read_text("utf-8"))
-    assert (results["suite"], results["passed"], len(results["runs"])) == ("lessons", True, 4)
+    assert (results["suite"], results["passed"], len(results["runs"])) == ("examples", True, 4)
     first = results["runs"][0]
     assert (first["task"], first["passed"], first["failures"]) == ("calculator: 420", True, [])
     assert first["seen"]["answer"] == {"value": 420}
@@ -129,12 +129,12 @@ def test_results_as_json(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> 
 
 
 def test_json_alone(capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, _ = run(capsys, "lessons", "--json", "-", "-k", "money")
+    code, out, _ = run(capsys, "examples", "--json", "-", "-k", "money")
     assert (code, json.loads(out)["passed"]) == (0, True)
 
 
 def test_a_real_model_is_asked_for_in_the_environment(capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, _ = run(capsys, "lessons", "--real", "-k", "420")
+    code, out, _ = run(capsys, "examples", "--real", "-k", "420")
     assert code == 1
     assert "expected succeeded, it is paused: The model call failed: LLM_MODEL is not set" in out
 
@@ -143,8 +143,8 @@ def test_a_real_model_is_asked_for_in_the_environment(capsys: pytest.CaptureFixt
     ("arguments", "told"),
     [
         (["nothing.toml"], "suite nothing.toml: cannot be read"),
-        (["lessons", "-k", "no such task"], "no task of suite lessons holds 'no such task'"),
-        (["lessons", "--json", "/nowhere/x.json", "-k", "420"], "--json /nowhere/x.json"),
+        (["examples", "-k", "no such task"], "no task of suite examples holds 'no such task'"),
+        (["examples", "--json", "/nowhere/x.json", "-k", "420"], "--json /nowhere/x.json"),
     ],
 )
 def test_what_cannot_be_done_is_one_line(
@@ -225,5 +225,5 @@ def test_the_environment_is_left_as_it_was(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setenv("STEPKEEPER_PAPERS_DB", "before")
     monkeypatch.delenv("STEPKEEPER_SHOP_DB", raising=False)
     before = dict(os.environ)
-    assert evaluate(load_suite("lessons")).passed
+    assert evaluate(load_suite("examples")).passed
     assert dict(os.environ) == before

@@ -101,10 +101,10 @@ def test_tasks_have_names_of_their_own(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_not_there_and_what_is(tmp_path: Path) -> None:
-    with pytest.raises(InvalidInput, match=r"cannot be read: .*; give a file, or one of lessons"):
+    with pytest.raises(InvalidInput, match=r"cannot be read: .*; give a file, or one of examples"):
         load_suite(tmp_path / "nothing.toml")
 
 
 def test_the_shipped_suites_are_found_by_name() -> None:
-    assert list(shipped_suites()) == ["lessons"]
-    assert load_suite("lessons").name == "lessons"
+    assert list(shipped_suites()) == ["examples"]
+    assert load_suite("examples").name == "examples"
