@@ -107,6 +107,8 @@ class JobSpec(Contract):
     tenant: str = ""
     labels: tuple[str, ...] = ()
     retention_s: int = Field(default=DEFAULT_RETENTION_S, ge=1)
+    start_within_ms: int | None = Field(default=None, ge=0)
+    """A job that no worker has begun so long after its submission is cancelled."""
     parent: str = ""
     """The job that started this one as a sub-job."""
     caps: dict[str, float] = Field(default_factory=dict)

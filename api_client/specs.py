@@ -25,6 +25,7 @@ def make_spec(
     tenant: str = "",
     labels: Sequence[str] = (),
     retention_s: int = DEFAULT_RETENTION_S,
+    start_within_ms: int | None = None,
     message: Mapping[str, Any] | None = None,
 ) -> JobSpec:
     """A checked spec.
@@ -46,6 +47,7 @@ def make_spec(
                 "tenant": tenant,
                 "labels": tuple(labels),
                 "retention_s": retention_s,
+                "start_within_ms": start_within_ms,
                 "message": dict(message or {}),
             }
         )
@@ -73,6 +75,7 @@ def spec_from_call(
     *,
     retention_s: int,
     message: Mapping[str, Any],
+    start_within_ms: int | None = None,
 ) -> JobSpec:
     """A spec from a Celery call ``agent.NAME(input, metadata=…, tenant=…, labels=…)``.
 
@@ -82,7 +85,8 @@ def spec_from_call(
     given = dict(kwargs)
     if len(args) > 1:
         raise InvalidInput(
-            f"agent.{agent} takes one positional argument, the input; {len(args)} were given"
+            f"agent.{agent} takes one positional argument, the input; {len(args)} were given "
+            "(what a chain, a chord or a link passes on is one: .si(…) leaves it out)"
         )
     if args:
         given["input"] = args[0]
@@ -92,7 +96,14 @@ def spec_from_call(
             f"agent.{agent} takes no argument {unknown[0]!r}; it takes: {', '.join(_KEYWORDS)}"
         )
     given.setdefault("input", None)
-    return make_spec(job_id=job_id, agent=agent, retention_s=retention_s, message=message, **given)
+    return make_spec(
+        job_id=job_id,
+        agent=agent,
+        retention_s=retention_s,
+        start_within_ms=start_within_ms,
+        message=message,
+        **given,
+    )
 
 
 def check_same(wanted: JobSpec, stored: JobSpec) -> None:
@@ -109,12 +120,15 @@ def check_same(wanted: JobSpec, stored: JobSpec) -> None:
             )
 
 
-def delay_ms(delay_s: float) -> int:
+def delay_ms(delay_s: float, name: str = "delay_s") -> int:
     """A start's delay in milliseconds; a negative one is none.
+
+    Args:
+        name: what an error calls it.
 
     Raises:
         InvalidInput: it is no number, or beyond ten years.
     """
     if not delay_s <= _TEN_YEARS_S:  # so written, NaN is refused as well
-        raise InvalidInput(f"delay_s: at most ten years, in seconds (given: {delay_s})")
+        raise InvalidInput(f"{name}: at most ten years, in seconds (given: {delay_s})")
     return int(max(0.0, delay_s) * 1000)

@@ -58,6 +58,8 @@ def note_revoked(sender: Any, request: Any, expired: bool = False, **_: Any) -> 
         if view.outcome is not None:
             service.observer.note(JobEnded(view.spec, view.status, view.outcome))
         service.published(request.id, sender.agent.name)
+    except JobNotFound:
+        log.debug("job %s: revoked before anything of it was stored", request.id)
     except StoreUnavailable as error:
         log.warning("job %s: revoked, but the store could not be told: %s", request.id, error)
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from celery import states
 
-from api_client.contract import JobStatus, JobView
+from api_client.contract import JobSpec, JobStatus, JobView
 from api_client.errors import JobFailed
 from worker.ends import Deferred, Ended, HandedOver, SliceEnd, Suspended
 from worker.models.base import ModelError
@@ -42,13 +42,22 @@ def report_paused(service: Service, end: Suspended) -> None:
     between: a final state that this report came too late for is put back, and what is no longer
     so is not told.
     """
-    pause, job_id = end.pause, end.spec.job_id
+    pause = end.pause
     meta = {"reason": pause.kind, "question": pause.question, "pause_id": pause.id}
-    service.app.backend.store_result(job_id, meta, PAUSED)
-    view = service.store.read(job_id)
-    _put_back(service, view)
+    view = _show(service, end.spec, PAUSED, meta)
     if view.pause is not None and view.pause.id == pause.id:
         service.bus.send(events.paused(view, pause))
+
+
+def _show(service: Service, spec: JobSpec, state: str, value: Any) -> JobView:
+    """Store a state that is not final, if anybody wants one; returns how the job stands now."""
+    ignored = bool(spec.message.get("ignore_result"))
+    if not ignored:
+        service.app.backend.store_result(spec.job_id, value, state)
+    view = service.store.read(spec.job_id)
+    if not ignored:
+        _put_back(service, view)
+    return view
 
 
 def _put_back(service: Service, view: JobView) -> None:
@@ -71,9 +80,6 @@ def report_deferred(service: Service, end: Deferred) -> None:
     Celery reads the result of RETRY as an exception, and fails at anything else: at each look at
     the state, and when the final state is to be stored over it.
     """
-    job_id = end.spec.job_id
-    service.app.backend.store_result(job_id, ModelError(end.text), states.RETRY)
-    view = service.store.read(job_id)
-    _put_back(service, view)
+    view = _show(service, end.spec, states.RETRY, ModelError(end.text))
     if view.status is JobStatus.WAITING:
         service.bus.send(events.deferred(end))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from datetime import datetime
 from typing import Any
 
 from billiard.exceptions import TimeLimitExceeded, WorkerLostError
@@ -11,7 +12,8 @@ from celery.app.task import Context
 from celery.worker.request import Request
 from celery.worker.state import task_ready
 
-from api_client.errors import StoreUnavailable
+from api_client.errors import InvalidInput, StoreUnavailable
+from api_client.hints import HINT_HEADER
 
 log = logging.getLogger(__name__)
 
@@ -30,6 +32,9 @@ _KEPT = {
     "stamped_headers": "stamped_headers",
 }
 
+_OF_THE_BROKER = ("x-death", "x-first-death-", "x-last-death-", "x-delivery-count")
+"""Headers with which RabbitMQ says what it did with a message."""
+
 
 def options_of(request: Context) -> dict[str, Any]:
     """The options with which the running message was sent, by the names of ``apply_async``."""
@@ -42,8 +47,11 @@ def options_of(request: Context) -> dict[str, Any]:
     elif delivery.get("routing_key"):
         options["queue"] = delivery["routing_key"]
     options.update(request.stamps or {})
-    if traceparent := request.get("traceparent"):
-        options["headers"] = {"traceparent": traceparent}
+    options["headers"] = {
+        name: value
+        for name, value in (request.headers or {}).items()
+        if not name.startswith(_OF_THE_BROKER)
+    }
     return options
 
 
@@ -56,6 +64,31 @@ class AgentRequest(Request):
 
     _already_revoked: bool
     _already_cancelled: bool
+    _eta: datetime | None
+    _expires: datetime | None
+    _request_dict: dict[str, Any]
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        has_its_time = self._eta is not None or self._expires is not None
+        if has_its_time and HINT_HEADER not in self._request_dict:
+            self._leave_to_the_store()
+
+    def _leave_to_the_store(self) -> None:
+        """When a job may start is the store's affair: not this worker's, which may die.
+
+        Nor that of its message, whose double would otherwise expire when the job has long begun.
+        Passed to the pool at once, the message finds out whether the job is due. One that no job
+        can be made of is refused there.
+        """
+        try:
+            self.task.accept(self._context, self._args, self._kwargs)  # type: ignore[attr-defined]
+        except StoreUnavailable as error:
+            log.warning("job %s: waits for its time in this worker: %s", self.id, error)
+            return
+        except InvalidInput as error:
+            log.debug("job %s: %s", self.id, error)
+        self._eta = self._expires = None
 
     def send_event(self, type: str, **fields: Any) -> None:
         """Called for what Celery tells of the message: monitors shall believe it at any moment.

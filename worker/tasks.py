@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from celery import Task
+from celery.app.task import Context
 from celery.exceptions import Ignore
 from celery.result import AsyncResult
 from kombu.exceptions import OperationalError
@@ -22,11 +23,19 @@ from api_client.deciding import send_signal
 from api_client.errors import InvalidInput, JobFailed, StepkeeperError, StoreUnavailable
 from api_client.hints import HINT_HEADER, plain_options, try_hint
 from api_client.specs import check_same, spec_from_call
-from api_client.tracing import trace_headers
 from worker.agent import Agent
 from worker.ends import Ended, Left, SliceEnd
 from worker.following import follow_up
 from worker.inline import run_inline
+from worker.options import (
+    check_options,
+    inherited,
+    is_passed_on,
+    merged,
+    start_delay_ms,
+    start_within_ms,
+    with_trace,
+)
 from worker.patience import patiently
 from worker.publish import publish
 from worker.request import AgentRequest, options_of
@@ -36,17 +45,6 @@ from worker.telemetry.observer import JobEnded
 log = logging.getLogger(__name__)
 
 PASS_ON_AFTER_S = 0.2
-
-_LIMITS = (
-    "set the agent's max_active_s, a tool's timeout or the model's total_timeout, which hold on "
-    "every pool"
-)
-NOT_KEPT = {
-    "expires": "cancel it instead",
-    "time_limit": _LIMITS,
-    "soft_time_limit": _LIMITS,
-}
-"""Options of a submission that are refused, and what to do in their place."""
 
 
 class AgentTask(Task):  # type: ignore[type-arg]
@@ -81,9 +79,13 @@ class AgentTask(Task):  # type: ignore[type-arg]
         link: Any = None,
         link_error: Any = None,
         shadow: str | None = None,
+        add_to_parent: bool = True,
         **options: Any,
     ) -> AsyncResult[Any]:
         """Store the job, then hint it; returns its ``AsyncResult``.
+
+        Where Celery itself calls, passing on the result of another task, nobody would see an error
+        here: a job that cannot be stored is then sent as a message, and fails by itself.
 
         Raises:
             InvalidInput: the arguments, or an option that cannot be kept.
@@ -93,23 +95,47 @@ class AgentTask(Task):  # type: ignore[type-arg]
             return self._apply_eagerly(args, kwargs, task_id, link, link_error, options)
         job_id = task_id or str(uuid.uuid4())
         options.update(link=link, link_error=link_error, shadow=shadow)
-        if headers := trace_headers():
-            options["headers"] = {**headers, **(options.get("headers") or {})}
-        delay_ms = self._delay_ms(options)
+        caller = self.app.current_worker_task
+        try:
+            self._submit(job_id, args or (), kwargs or {}, options)
+        except (InvalidInput, StoreUnavailable) as error:
+            if not is_passed_on(caller, options):
+                raise
+            log.warning("job %s: submitted by its message alone: %s", job_id, error)
+            options["add_to_parent"] = False
+            self.app.send_task(self.name, args, dict(kwargs or {}), task_id=job_id, **options)
+        result = self.AsyncResult(job_id)
+        result.ignored = bool(options.get("ignore_result"))
+        if caller is not None and add_to_parent:
+            caller.add_trail(result)
+        return result
+
+    def _submit(
+        self,
+        job_id: str,
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        options: Mapping[str, Any],
+    ) -> None:
+        """Store the job, then hint it, unless it is for later."""
+        own = self._get_exec_options()  # type: ignore[attr-defined]
+        wanted = merged(inherited(self.app.current_worker_task), own, options)
+        check_options(self.name, wanted)
+        delay_ms = start_delay_ms(self.app, wanted)
         spec = spec_from_call(
             job_id,
             self.agent.name,
-            args or (),
-            kwargs or {},
+            args,
+            kwargs,
             retention_s=self.service.settings.retention_s,
-            message=plain_options(self._with_defaults(options)),
+            start_within_ms=start_within_ms(self.app, wanted.get("expires")),
+            message=plain_options(with_trace(wanted)),
         )
         created = self.service.store.create(spec, delay_ms)
         if not created.new:
             check_same(spec, created.spec)
         if not delay_ms:
             try_hint(self.app, created.spec)
-        return self.AsyncResult(job_id)
 
     def _apply_eagerly(
         self, args: Any, kwargs: Any, task_id: Any, link: Any, link_error: Any, options: Any
@@ -118,22 +144,6 @@ class AgentTask(Task):  # type: ignore[type-arg]
             args, kwargs, task_id=task_id, link=link, link_error=link_error, **options
         )
         return result
-
-    def _with_defaults(self, options: dict[str, Any]) -> dict[str, Any]:
-        """The options, with the task's own (queue, priority …) where none is given."""
-        return {**self._get_exec_options(), **options}  # type: ignore[attr-defined]
-
-    def _delay_ms(self, options: Mapping[str, Any]) -> int:
-        for name, instead in NOT_KEPT.items():
-            if options.get(name) is not None:
-                raise InvalidInput(
-                    f"{self.name}: {name}={options[name]!r} cannot be kept for a durable job; "
-                    f"{instead}"
-                )
-        eta, countdown = options.get("eta"), options.get("countdown")
-        if eta is not None:
-            countdown = (eta - self.app.now()).total_seconds()
-        return max(0, int((countdown or 0) * 1000))
 
     # --- running ---------------------------------------------------------------------------
 
@@ -147,7 +157,8 @@ class AgentTask(Task):  # type: ignore[type-arg]
             return self._run_here(args, kwargs)
         job_id = str(self.request.id)
         if self.request.get(HINT_HEADER) is None:
-            self._accept_bare(job_id, args, kwargs)
+            settings = self.service.settings
+            patiently(lambda: self.accept(self.request, args, kwargs), settings.patience_s)
         try:
             return self._slice(job_id)
         except StoreUnavailable as error:
@@ -201,17 +212,23 @@ class AgentTask(Task):  # type: ignore[type-arg]
         try_hint(self.app, self.service.store.read(job_id).spec)
         raise Ignore
 
-    def _accept_bare(self, job_id: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-        """A message from a program without this package: from here on it is as durable."""
+    def accept(self, request: Context, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+        """Store the job of a message from a program without this package: now it is as durable.
+
+        Raises:
+            InvalidInput, StoreUnavailable
+        """
+        asked = {"eta": request.eta}
         spec = spec_from_call(
-            job_id,
+            str(request.id),
             self.agent.name,
             args,
             kwargs,
             retention_s=self.service.settings.retention_s,
-            message=plain_options(options_of(self.request)),
+            start_within_ms=start_within_ms(self.app, request.expires),
+            message=plain_options(options_of(request)),
         )
-        patiently(lambda: self.service.store.create(spec), self.service.settings.patience_s)
+        self.service.store.create(spec, start_delay_ms(self.app, asked))
 
     def after_return(
         self,

@@ -25,6 +25,7 @@
 --                                the model was shown, those that wait, the last one's id
 --   halt                         a person wants the job paused: who and why (JSON)
 --   due_at outcome published
+--   start_by                     a job that nobody has begun then (ms) is cancelled by its next claim
 --   awaits woken                 it waits for sub-jobs; one of them ended while it was running
 --   cancel                       the outcome (JSON) that the job is to have by order of a caller
 --@include lists
@@ -57,6 +58,13 @@ else
   redis.call('HSET', KEYS[1], 'status', 'waiting', 'due_at', now + ARGV[7])
   redis.call('ZADD', KEYS[4], now + ARGV[7], ARGV[1])
   list_in('waiting', now)
+end
+if string.find(ARGV[2], '"start_within_ms"', 1, true) then
+  local within = tonumber(cjson.decode(ARGV[2]).start_within_ms)
+  if within then
+    redis.call('HSET', KEYS[1], 'start_by', now + within)
+    redis.call('ZADD', KEYS[4], 'XX', 'LT', now + within, ARGV[1])
+  end
 end
 redis.call('XADD', KEYS[3], '*', 'submitted', '{}')
 return {1}

@@ -22,7 +22,7 @@ for _, key in ipairs(redis.call('KEYS', '{sk:*')) do
       redis.call('ZINCRBY', key, -by, member)
     end
   elseif kind == 'hash' then
-    for _, name in ipairs({'lease', 'due_at', 'since', 'created', 'asked'}) do
+    for _, name in ipairs({'lease', 'due_at', 'start_by', 'since', 'created', 'asked'}) do
       if redis.call('HEXISTS', key, name) == 1 then
         redis.call('HINCRBY', key, name, -by)
       end

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -14,6 +14,7 @@ from worker import Agent, ScriptedModel, install, run_inline, tool
 from worker.celery_config import check_pool
 from worker.models import FunctionModel
 from worker.models.scripted import act, say
+from worker.options import start_delay_ms, start_within_ms
 from worker.settings import Settings
 
 NOWHERE = Settings(redis_url="redis://127.0.0.1:1/0")
@@ -31,7 +32,6 @@ def task() -> Any:
 @pytest.mark.parametrize(
     ("option", "value", "advice"),
     [
-        ("expires", 60, "cancel it instead"),
         ("time_limit", 5, "max_active_s"),
         ("soft_time_limit", 5, "max_active_s"),
     ],
@@ -41,6 +41,56 @@ def test_d3_what_cannot_be_kept_on_every_pool_is_refused(
 ) -> None:
     with pytest.raises(InvalidInput, match=f"{option}={value}.*{advice}"):
         task.apply_async(args=["x"], **{option: value})
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("expires", "soon"),
+        ("expires", {}),
+        ("expires", float("nan")),
+        ("eta", "2026-13-01"),
+        ("eta", [1]),
+        ("countdown", "5"),
+        ("countdown", 1e12),
+    ],
+)
+def test_a_time_that_is_none_is_refused(task: Any, option: str, value: Any) -> None:
+    with pytest.raises(InvalidInput, match=f"^{option}: .*given: "):
+        task.apply_async(args=["x"], **{option: value})
+
+
+NOW = datetime(2026, 11, 30, 12, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds"),
+    [
+        (90, 90.0),
+        (1.5, 1.5),
+        (NOW + timedelta(minutes=1), 60.0),
+        (datetime(2026, 11, 30, 12, 1), 60.0),  # noqa: DTZ001 - Celery takes it as UTC
+        ("2026-11-30T12:01:00+00:00", 60.0),
+        ("2026-11-30T13:01:00+01:00", 60.0),
+        ("2026-11-30T12:01:00", 60.0),
+        (NOW - timedelta(minutes=1), 0.0),
+    ],
+)
+def test_a_time_is_given_in_every_form_that_celery_takes(
+    monkeypatch: pytest.MonkeyPatch, value: Any, seconds: float
+) -> None:
+    app = Celery("x", set_as_current=False)
+    app.conf.timezone = "Europe/Berlin"
+    monkeypatch.setattr(app, "now", lambda: NOW)
+    assert start_within_ms(app, value) == seconds * 1000
+    assert start_delay_ms(app, {"eta": value}) == seconds * 1000
+
+
+def test_an_eta_goes_before_a_countdown_and_neither_is_no_delay() -> None:
+    app = Celery("x", set_as_current=False)
+    assert start_delay_ms(app, {"eta": 5, "countdown": 7}) == 5000
+    assert start_delay_ms(app, {"eta": None, "countdown": None}) == 0
+    assert start_within_ms(app, None) is None
 
 
 @pytest.mark.parametrize("pool", ["gevent", "eventlet"])

@@ -46,7 +46,7 @@ from worker.store.base import (
 )
 from worker.store.memory_desk import DeskRecord, MemoryDesk
 from worker.store.memory_posts import told_as
-from worker.store.outcomes import poison_outcome
+from worker.store.outcomes import expired_outcome, poison_outcome
 
 Entry = TypeVar("Entry", Event, LiveRecord)
 
@@ -71,6 +71,7 @@ class _Record:
     answered: AnsweredPause | None = None
     answered_id: str = ""
     due_at: int | None = None
+    start_by: int | None = None
     awaits: bool = False
     woken: bool = False
     cancel: tuple[str, str] | None = None
@@ -149,6 +150,9 @@ class MemoryStore(MemoryDesk):
             job = _Record(spec, created=now, since=now, due=now + FIRST_HINT_GRACE_MS)
             if delay_ms:
                 job.status, job.due, job.due_at = JobStatus.WAITING, now + delay_ms, now + delay_ms
+            if spec.start_within_ms is not None:
+                job.start_by = now + spec.start_within_ms
+                job.due = min(job.due or job.start_by, job.start_by)
             self._jobs[spec.job_id] = job
             self._note(job, "submitted", {})
             return Created(spec, new=True)
@@ -367,6 +371,8 @@ class MemoryStore(MemoryDesk):
         now = self._clock()
         if job.lease > now:
             return NotClaimed("busy", job.owner or "")
+        if self._expired(job):
+            return None
         if job.status is JobStatus.WAITING and (job.due_at or 0) > now:
             return NotClaimed("not_due", str(job.due_at))
         runs_on = not job.status.ended and job.cancel is None
@@ -375,13 +381,20 @@ class MemoryStore(MemoryDesk):
             return NotClaimed("suspect", str(job.tries))
         return None
 
+    def _expired(self, job: _Record) -> bool:
+        """Whether it was to begin by a certain time, and nobody has begun it."""
+        begun = job.epoch > 0 or job.status.ended
+        return not begun and job.start_by is not None and job.start_by <= self._clock()
+
     def _take(self, job: _Record, owner: str, nonce: str, lease_ms: int, max_tries: int) -> None:
         now = self._clock()
+        expired = self._expired(job)
         job.epoch += 1
         job.owner, job.nonce, job.lease, job.hints = owner, nonce, now + lease_ms, 0
         job.due = job.lease
-        if not job.status.ended and job.cancel is not None:
-            job.end(JobStatus.CANCELLED, cancelled_outcome(*job.cancel), now)
+        if not job.status.ended and (job.cancel is not None or expired):
+            outcome = cancelled_outcome(*job.cancel) if job.cancel else expired_outcome()
+            job.end(JobStatus.CANCELLED, outcome, now)
             self._note(job, "cancelled", {})
             self._tell(job, "cancelled", {})
         elif not job.status.ended:
@@ -559,6 +572,8 @@ class MemoryStore(MemoryDesk):
                     continue
                 job.hints += 1
                 job.due = now + min(int(grace_ms * 2 ** min(job.hints - 1, 30)), cap_ms)
+                if job.start_by is not None and job.start_by > now:
+                    job.due = min(job.due, job.start_by)
                 hints.append(Hint(job.spec, job.status))
             return hints
 

@@ -7,6 +7,12 @@ from api_client.contract import Outcome
 POISON = "poison"
 
 
+def expired_outcome() -> Outcome:
+    """A job that was to begin by a certain time, and that nobody has begun; as in ``claim.lua``."""
+    text = "cancelled: it expired before any worker had begun it"
+    return Outcome(ok=False, reason="cancelled", text=text)
+
+
 def poison_outcome(max_tries: int) -> Outcome:
     """A job whose worker dies again and again at the same step (rule 15)."""
     return Outcome(

@@ -10,7 +10,8 @@
 --       | {"suspect", starts}: left for a process that runs no other such job
 --       | {"run", record (flat list), messages, status before, ms for which it could be claimed}
 --       | {"publish", record (flat list), {}}
--- A job that a caller has cancelled ends here; it must not run on until its next commit.
+-- A job that a caller has cancelled ends here; it must not run on until its next commit. So does one
+-- that was to begin by a certain time, and that nobody has begun.
 -- A claim whose reply was lost may be sent again with its nonce: it finds itself the owner.
 --@include desk
 local job = redis.call('HMGET', KEYS[1], 'status', 'lease', 'nonce', 'owner', 'published',
@@ -32,6 +33,11 @@ end
 local mine = job[3] == ARGV[3]
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
+
+local function expired()
+  local job = redis.call('HMGET', KEYS[1], 'start_by', 'epoch')
+  return job[1] and job[2] == '0' and tonumber(job[1]) <= now
+end
 
 local function enter(new)
   redis.call('HSET', KEYS[1], 'status', new, 'since', now)
@@ -66,7 +72,10 @@ if not mine then
   if tonumber(job[2] or 0) > now then
     return {'busy', job[4]}
   end
-  if status == 'waiting' and tonumber(job[6] or 0) > now then
+  if not ended and not job[7] and expired() then
+    job[7] = cjson.encode({ok = false, reason = 'cancelled',
+      text = 'cancelled: it expired before any worker had begun it'})
+  elseif status == 'waiting' and tonumber(job[6] or 0) > now then
     return {'not_due', job[6]}
   end
   local wary, tries = tonumber(ARGV[8]), tonumber(job[11])

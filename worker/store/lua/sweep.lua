@@ -23,6 +23,10 @@ for _, id in ipairs(redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now, 'LIMIT', 0
   else
     local hints = redis.call('HINCRBY', key, 'hints', 1)
     local wait = math.min(ARGV[2] * 2 ^ math.min(hints - 1, 30), tonumber(ARGV[3]))
+    local start_by = tonumber(redis.call('HGET', key, 'start_by') or 0)
+    if start_by > now then
+      wait = math.min(wait, start_by - now)
+    end
     redis.call('ZADD', KEYS[1], now + wait, id)
     found[#found + 1] = id
     found[#found + 1] = status
