@@ -20,7 +20,7 @@ from kombu.exceptions import OperationalError
 
 from api_client.contract import CANCEL_TASK, SIGNAL_TASK
 from api_client.deciding import send_signal
-from api_client.errors import InvalidInput, JobFailed, StepkeeperError, StoreUnavailable
+from api_client.errors import JobFailed, StepkeeperError, StoreUnavailable
 from api_client.hints import HINT_HEADER, plain_options, try_hint
 from api_client.specs import check_same, spec_from_call
 from worker.agent import Agent
@@ -98,7 +98,7 @@ class AgentTask(Task):  # type: ignore[type-arg]
         caller = self.app.current_worker_task
         try:
             self._submit(job_id, args or (), kwargs or {}, options)
-        except (InvalidInput, StoreUnavailable) as error:
+        except StepkeeperError as error:
             if not is_passed_on(caller, options):
                 raise
             log.warning("job %s: submitted by its message alone: %s", job_id, error)
