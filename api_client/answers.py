@@ -105,9 +105,43 @@ def problems(schema: Schema, value: Any) -> Iterator[str]:
         return
     validator = import_module("jsonschema").Draft202012Validator(schema)
     for error in validator.iter_errors(value):
-        worst = import_module("jsonschema.exceptions").best_match([error])
-        place = ".".join(str(part) for part in worst.absolute_path)
-        yield f"{place or 'value'}: {_short(worst.message)}"
+        yield from _lines(error)
+
+
+def _lines(error: Any) -> Iterator[str]:
+    """What jsonschema has found, each value by its place."""
+    chosen = _branch(error)
+    if chosen:
+        for inner in chosen:
+            yield from _lines(inner)
+        return
+    place = ".".join(str(part) for part in error.absolute_path)
+    if error.validator == "additionalProperties" and error.validator_value is False:
+        known = error.schema.get("properties", {})
+        for name in error.instance.keys() - known.keys():
+            yield _unexpected(f"{place}.{name}".lstrip("."), error.instance[name], known)
+        return
+    yield f"{place or 'value'}: {_short(error.message)}"
+
+
+def _branch(error: Any) -> list[Any]:
+    """Of several shapes that a value may have, what is wrong with it as the one that it means.
+
+    Empty if it is of none of their types, or if there is one shape only.
+    """
+    branches: dict[Any, list[Any]] = {}
+    for inner in error.context if error.validator in ("anyOf", "oneOf") else ():
+        branches.setdefault(inner.schema_path[0], []).append(inner)
+    of_its_type = [
+        found
+        for found in branches.values()
+        if not any(one.validator == "type" and not one.relative_path for one in found)
+    ]
+    return of_its_type[0] if of_its_type else []
+
+
+def _unexpected(place: str, value: Any, known: Collection[str]) -> str:
+    return f"{place}: {shorten(value)} is not expected; there are: {', '.join(known) or 'none'}"
 
 
 def _short(text: str) -> str:
@@ -163,6 +197,6 @@ def _object_problems(
         if name in properties:
             yield from _structural(properties[name], item, root, inner, depth + 1)
         elif other is False:
-            yield f"{inner}: not expected; there are: {', '.join(properties) or 'none'}"
+            yield _unexpected(inner, item, properties)
         else:
             yield from _structural(other, item, root, inner, depth + 1)

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from api_client.contract import JobStatus
-from api_client.keys import partition_of
+from api_client.errors import JobUnreadable
+from api_client.keys import Keys, partition_of
 from tests.support.paused import ended_job, paused_job
 from worker.cli import failures, main
 from worker.embedded import EmbeddedServer, find_server
@@ -131,6 +132,73 @@ def test_a_folder_that_cannot_be_written_is_one_line(
     assert code == failures.UNREACHABLE
     assert err.startswith("stepkeeper: cannot keep data in ")
     assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize("words", [["jobs"], ["jobs", "--json"], ["--version"]])
+@pytest.mark.parametrize(
+    ("output", "code", "said"),
+    [
+        (">/dev/full", failures.OUTPUT_LOST, "standard output cannot be written: No space"),
+        (">&-", failures.OK, ""),
+    ],
+    ids=["full", "closed"],
+)
+def test_an_output_that_takes_nothing_is_one_line(
+    redis_url: str, words: list[str], output: str, code: int, said: str
+) -> None:
+    command = [sys.executable, "-m", "worker.cli", *words]
+    done = subprocess.run(
+        ["sh", "-c", f'"$@" {output}', "sh", *command],
+        env={**os.environ, "STEPKEEPER_REDIS_URL": redis_url},
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == code, done.stderr
+    assert said in done.stderr
+    assert done.stderr.count("\n") == bool(said)
+
+
+def test_a_job_that_cannot_be_read_is_listed_by_its_id(
+    stepkeeper: Stepkeeper, store: RedisCheckpointStore
+) -> None:
+    paused_job(store, "whole")
+    paused_job(store, "by-hand")
+    paused_job(store, "newer")
+    key = Keys(0).job
+    store._redis.hset(key("by-hand"), "spec", "not JSON")
+    store._redis.hset(key("newer"), "v", 99)
+    for words in (["inbox"], ["jobs", "--status", "paused"]):
+        code, out, err = stepkeeper(*words)
+        assert (code, "whole" in out) == (failures.OK, True)
+        assert "job by-hand: its record cannot be read: value: Invalid JSON" in err
+        assert "job newer: its record cannot be read: the job record has schema version 99" in err
+        told = [json.loads(line) for line in stepkeeper(*words, "--json")[2].splitlines()]
+        assert sorted(one["unreadable"] for one in told) == ["by-hand", "newer"]
+    for words in (["status", "by-hand"], ["answer", "newer", "x"], ["trace", "by-hand"]):
+        code, _, err = stepkeeper(*words)
+        assert (code, err.count("\n")) == (failures.REFUSED, 1), err
+        assert "its record cannot be read" in err
+    code, out, err = stepkeeper("bulk", "cancel", "--json")
+    assert code == failures.REFUSED
+    assert {item["job_id"]: item["done"] for item in json.loads(out)["items"]} == {
+        "by-hand": False, "newer": False, "whole": True
+    }  # fmt: skip
+    assert stepkeeper("top", "--once")[0] == failures.OK
+    assert "its message 0 cannot be read: not JSON" in _broken_message(stepkeeper, store)
+
+
+def _broken_message(stepkeeper: Stepkeeper, store: RedisCheckpointStore) -> str:
+    """What is said of a job in whose transcript and trace somebody has written."""
+    ended_job(store, "told")
+    store._redis.rpush(Keys(0).messages("told"), "{")
+    store._redis.xadd(Keys(0).trace("told"), {"what": "ever"})
+    assert [event.kind for event in store.events("told")][-1] == "unreadable"
+    assert stepkeeper("status", "told")[0] == failures.OK
+    with pytest.raises(JobUnreadable) as caught:
+        store.messages("told")
+    return str(caught.value)
 
 
 @pytest.mark.parametrize("words", [["jobs"], ["jobs", "--json"], ["trace", "job-1"]])

@@ -26,7 +26,7 @@ from worker.cli import (
     top,
     working,
 )
-from worker.cli.output import leave_pipe
+from worker.cli.output import cannot_write, leave_pipe, reopen_closed
 
 app = typer.Typer(
     name="stepkeeper",
@@ -76,6 +76,7 @@ def _root(
 def run(arguments: Sequence[str]) -> int:
     """Run one command; returns its exit code. Errors of ours become one line."""
     words = list(arguments) or ["--help"]
+    reopen_closed()
     _never_fail_to_print()
     try:
         code = app(args=words, prog_name="stepkeeper", standalone_mode=False)
@@ -85,6 +86,11 @@ def run(arguments: Sequence[str]) -> int:
     except BrokenPipeError:
         leave_pipe()
         return failures.OK
+    except OSError as error:
+        if not cannot_write(error):
+            raise
+        leave_pipe()
+        return failures.output_lost(error).say("--json" in words)
     except Exception as error:
         failure = failures.explain(error)
         if failure is None:

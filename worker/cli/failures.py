@@ -6,6 +6,7 @@
 3    the job waits for a person
 4    the job has not ended in the given time; it goes on
 5    the store cannot be reached, or refuses to write
+6    the output could not be written; what was asked for is done
 130  interrupted
 """
 
@@ -23,11 +24,13 @@ REFUSED = 2
 PAUSED = 3
 TIMED_OUT = 4
 UNREACHABLE = 5
+OUTPUT_LOST = 6
 INTERRUPTED = 130
 
 EXIT_CODES = (
     "Exit codes: 0 done, 1 the job failed or was cancelled, 2 refused (bad input, unknown, "
-    "conflict), 3 the job waits for a person, 4 not ended in time, 5 the store is unreachable."
+    "conflict), 3 the job waits for a person, 4 not ended in time, 5 the store is unreachable, "
+    "6 the output could not be written."
 )
 
 
@@ -48,6 +51,12 @@ class Failure:
             line = f"stepkeeper: {_printable(line)}"
         sys.stderr.write(f"{line}\n")
         return self.code
+
+
+def output_lost(error: OSError) -> Failure:
+    """Standard output takes no more."""
+    text = f"standard output cannot be written: {error.strerror}"
+    return Failure("OutputLost", text, OUTPUT_LOST)
 
 
 def explain(error: Exception) -> Failure | None:

@@ -11,11 +11,14 @@ from worker.cli import failures
 from worker.cli.command import command
 
 if TYPE_CHECKING:
-    from api_client.contract import JobStatus
+    from api_client.lists import JobPage, ListName
     from worker.cli.session import Session
 
 JobArgument = Annotated[str, typer.Argument(metavar="JOB", help="The job's id.")]
 LimitOption = Annotated[int, typer.Option(min=1, max=10_000, help="The most that is listed.")]
+CursorOption = Annotated[
+    str, typer.Option(metavar="CURSOR", help="Go on behind the page that gave it.")
+]
 
 
 AgentOption = Annotated[str | None, typer.Option(help="Only jobs of this agent.")]
@@ -113,9 +116,7 @@ def inbox(
     tenant: TenantOption = None,
     older_than: OlderOption = None,
     order: Annotated[str, typer.Option(help="oldest, newest or deadline.")] = "oldest",
-    cursor: Annotated[
-        str, typer.Option(metavar="CURSOR", help="Go on behind the page that gave it.")
-    ] = "",
+    cursor: CursorOption = "",
 ) -> int:
     """Jobs that wait for a person, the longest waiting first."""
     from worker.cli.tables import inbox_listing
@@ -125,9 +126,22 @@ def inbox(
     page = session.client.inbox(limit, cursor, **chosen, **how)
     values = [view.model_dump(mode="json") for view in page]
     session.out.result(values, inbox_listing(page) if page else "nobody is waited for")
-    if page.next_cursor:
-        session.out.note(f"stepkeeper: there are more; go on with --cursor {page.next_cursor}")
+    tell_rest(session, page)
     return failures.OK
+
+
+def tell_rest(session: Session, page: JobPage) -> None:
+    """What of a page does not stand in its rows: unreadable jobs, and how to go on."""
+    for one in page.unreadable:
+        session.out.beside(
+            {"unreadable": one.job_id, "reason": one.reason},
+            f"stepkeeper: unreadable: {one.reason}",
+        )
+    if page.next_cursor:
+        session.out.beside(
+            {"next_cursor": page.next_cursor},
+            f"stepkeeper: there are more; go on with --cursor {page.next_cursor}",
+        )
 
 
 def filter_of(
@@ -150,10 +164,17 @@ def filter_of(
 def jobs(
     session: Session,
     status: Annotated[
-        str | None, typer.Option(help="List the jobs in this status; count all, if not given.")
+        str | None,
+        typer.Option(help="List the jobs in this status, or poison; count all, if not given."),
     ] = None,
     limit: LimitOption = 50,
     oldest: Annotated[bool, typer.Option("--oldest", help="Oldest first.")] = False,
+    agent: AgentOption = None,
+    label: Annotated[
+        str | None, typer.Option(help="Only jobs with this label; '' for those without any.")
+    ] = None,
+    tenant: TenantOption = None,
+    cursor: CursorOption = "",
 ) -> int:
     """Jobs in one status, the newest first; or how many there are in each."""
     from worker.cli.tables import count_table, jobs_listing
@@ -162,9 +183,18 @@ def jobs(
         counts = _counts(session)
         session.out.result(counts, count_table(counts))
         return failures.OK
-    views = session.store.list_jobs(_status(status), limit, newest_first=not oldest)
-    values = [view.model_dump(mode="json") for view in views]
-    session.out.result(values, jobs_listing(views) if views else f"no job is {status}")
+    page = session.client.jobs(
+        _list_name(status),
+        limit,
+        cursor,
+        agent=agent,
+        label=label,
+        tenant=tenant,
+        newest_first=not oldest,
+    )
+    values = [view.model_dump(mode="json") for view in page]
+    session.out.result(values, jobs_listing(page) if page else f"no job is {status}")
+    tell_rest(session, page)
     return failures.OK
 
 
@@ -174,15 +204,14 @@ def _counts(session: Session) -> dict[str, int]:
     return {str(status): session.store.count(status) for status in JobStatus}
 
 
-def _status(name: str) -> JobStatus:
-    from api_client.contract import JobStatus
-    from api_client.errors import InvalidInput, shorten
+def _list_name(name: str) -> ListName:
+    from api_client.errors import InvalidInput
+    from api_client.lists import list_name
 
     try:
-        return JobStatus(name)
-    except ValueError:
-        known = ", ".join(JobStatus)
-        raise InvalidInput(f"--status {shorten(name)}: give one of {known}") from None
+        return list_name(name)
+    except InvalidInput as error:
+        raise InvalidInput(f"--{error}") from None
 
 
 def agents(session: Session) -> int:

@@ -11,7 +11,14 @@ import typer
 
 from worker.cli import failures
 from worker.cli.command import command
-from worker.cli.looking import JobArgument, LimitOption
+from worker.cli.looking import (
+    AgentOption,
+    CursorOption,
+    JobArgument,
+    LimitOption,
+    TenantOption,
+    tell_rest,
+)
 
 if TYPE_CHECKING:
     from api_client.contract import JobSpec, JobStatus
@@ -42,13 +49,22 @@ def register(app: typer.Typer) -> None:
 # --- quarantine ------------------------------------------------------------------------------
 
 
-def list_quarantined(session: Session, limit: LimitOption = 100) -> int:
-    """Poison jobs that nobody has released or dropped."""
+def list_quarantined(
+    session: Session,
+    limit: LimitOption = 100,
+    agent: AgentOption = None,
+    tenant: TenantOption = None,
+    cursor: CursorOption = "",
+) -> int:
+    """Poison jobs that nobody has released or dropped, the longest there first."""
     from worker.cli.tables import jobs_listing
 
-    views = session.admin.quarantined(limit)
-    values = [view.model_dump(mode="json") for view in views]
-    session.out.result(values, jobs_listing(views) if views else "no job is in quarantine")
+    page = session.client.jobs(
+        "poison", limit, cursor, agent=agent, tenant=tenant, newest_first=False
+    )
+    values = [view.model_dump(mode="json") for view in page]
+    session.out.result(values, jobs_listing(page) if page else "no job is in quarantine")
+    tell_rest(session, page)
     return failures.OK
 
 

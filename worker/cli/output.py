@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import sys
@@ -57,6 +58,13 @@ class Output:
         if not self.as_json:
             self.errors.print(text, soft_wrap=True)
 
+    def beside(self, value: Any, text: str) -> None:
+        """Something that belongs to the results and is none, on standard error: JSON, or a text."""
+        if self.as_json:
+            self._stderr.write(json.dumps(value) + "\n")
+        else:
+            self.note(text)
+
     def exactly(self, text: str) -> None:
         """A text as it is into a file or pipe; without anything harmful onto a terminal."""
         from worker.rendering import clean
@@ -72,6 +80,18 @@ class Output:
         descriptor = self._stdout.fileno()
         self._stdout = os.fdopen(os.dup(descriptor), "w", encoding="utf-8")
         os.dup2(sys.stderr.fileno(), descriptor)
+
+
+def reopen_closed() -> None:
+    """A command that was started without an output has one that leads nowhere."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115, PTH123
+
+
+def cannot_write(error: OSError) -> bool:
+    """Whether an error says that the output is full, or gone; errors of files name the file."""
+    return error.filename is None and error.errno in (errno.ENOSPC, errno.EIO, errno.EBADF)
 
 
 def leave_pipe() -> None:

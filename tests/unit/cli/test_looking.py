@@ -129,6 +129,19 @@ def test_jobs_of_one_status_are_listed(desk: Desk) -> None:
     assert desk.run(looking.jobs, "failed").out == "no job is failed\n"
 
 
+def test_a_list_is_paged_and_filtered(desk: Desk) -> None:
+    for number in range(3):
+        desk.job(f"n{number}", tenant="north", labels=("sales",))
+    desk.job("other")
+    first = desk.run(looking.jobs, "queued", 2, oldest=True, tenant="north", json=True)
+    cursor = json.loads(first.err)["next_cursor"]
+    rest = desk.run(looking.jobs, "queued", 2, True, label="sales", tenant="north", cursor=cursor)
+    assert [item["spec"]["job_id"] for item in first.value] == ["n0", "n1"]
+    assert "n2" in rest.out
+    assert rest.err == ""
+    assert "go on with --cursor " in desk.run(looking.jobs, "queued", 2, True).err
+
+
 def test_an_unknown_status_is_refused(desk: Desk) -> None:
     with pytest.raises(InvalidInput, match="--status 'lost': give one of queued, running"):
         desk.run(looking.jobs, "lost")

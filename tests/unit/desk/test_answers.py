@@ -78,6 +78,9 @@ GOOD: list[dict[str, Any]] = [
     {"kind": "cancel"},
 ]
 BAD: list[tuple[dict[str, Any], str]] = [
+    ({"kind": "approve", "arguments": {"nope": 1}},
+     "arguments.nope: 1 is not expected; there are: euro, why"),
+    ({"kind": "approve", "arguments": {"nope": 1}}, "arguments: 'euro' is"),
     ({"kind": "approve", "arguments": {}}, "euro"),
     ({"kind": "approve", "arguments": {"euro": "5"}}, "arguments"),
     ({"kind": "approve", "arguments": {"euro": 5.5}}, "arguments"),
@@ -86,7 +89,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"kind": "approve", "arguments": {"euro": 5, "why": "sad"}}, "sad"),
     ({"kind": "extend", "amount": 3}, "but: approve, reject, finish"),
     ({"kind": "decide", "calls": {"c1": {"approve": True}}}, "takes no 'decide'"),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("given", GOOD, ids=lambda given: str(given))
