@@ -7,7 +7,6 @@ import threading
 import time
 from collections.abc import Callable
 from functools import partial
-from importlib.metadata import version
 from typing import Any
 
 from celery import bootsteps
@@ -18,6 +17,7 @@ from kombu.exceptions import OperationalError
 from api_client.contract import JobStatus
 from api_client.errors import StoreUnavailable
 from api_client.hints import try_hint
+from worker.announcing import announce_agents
 from worker.appointments import keep_appointment
 from worker.broker import reachable
 from worker.celery_config import check_pool
@@ -224,11 +224,4 @@ class Keeper(bootsteps.StartStopStep):
 
     def announce(self) -> None:
         """Tell callers which agents there are, and to which queue their jobs go."""
-        app = self._service.app
-        infos = []
-        for agent in self._service.agents.values():
-            route = app.amqp.router.route({}, agent.task_name)
-            queue = route.get("queue")
-            info = agent.info(getattr(queue, "name", queue) or "")
-            infos.append(info.model_copy(update={"release": version("stepkeeper")}))
-        self._service.store.announce(infos)
+        announce_agents(self._service)

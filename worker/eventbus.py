@@ -1,6 +1,7 @@
 """Sending events of jobs on Celery's event bus: in order, beside the jobs, and never at their cost.
 
-Events promise nothing: without a broker they are dropped, the oldest first, and no job waits.
+Events promise nothing: without a broker they are dropped, the oldest first, and no job waits. Nor
+may they tell a lie: what puts the state of a running job back is not sent when it is too late.
 """
 
 from __future__ import annotations
@@ -9,20 +10,49 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from celery import Celery
 
 from worker.forking import no_fork
-from worker.telemetry.events import Event
+from worker.telemetry.events import SHOWS_RUNNING, Event
 
 log = logging.getLogger(__name__)
 
 MOST_WAITING = 1000
 MOST_AT_ONCE = 100
+LATE_S = 5.0
+"""From here on nobody knows whether a job that was running still is."""
+
 LAST_EVENTS_S = 1.0
 """A process that ends waits so long for what it has not sent yet."""
+
+
+OVER_S = 0.2
+"""A job that has ended waits so long for events of it that are being sent at this moment."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """Events of one job that belong together.
+
+    Attributes:
+        at: when they were handed over, in seconds since the epoch.
+    """
+
+    at: float
+    events: tuple[Event, ...]
+
+    @property
+    def job_id(self) -> Any:
+        return self.events[0][1]["uuid"]
+
+    @property
+    def shows_running(self) -> bool:
+        """Whether the last of them makes monitors show a running job."""
+        return self.events[-1][0] == SHOWS_RUNNING
 
 
 class EventBus:
@@ -38,7 +68,8 @@ class EventBus:
         self._app = app
         self._node = node
         self._changed = threading.Condition()
-        self._waiting: deque[Sequence[Event]] = deque(maxlen=MOST_WAITING)
+        self._waiting: deque[_Group] = deque(maxlen=MOST_WAITING)
+        self._sending: list[_Group] = []
         self._thread: threading.Thread | None = None
         self._closed = False
         self._connection: Any = None
@@ -48,15 +79,24 @@ class EventBus:
         """Send events, which monitors see one after the other; does nothing if nobody wants any."""
         if not self.wanted():
             return
-        at = time.time()
         with self._changed:
-            self._waiting.append([(kind, {"timestamp": at, **rest}) for kind, rest in events])
+            self._waiting.append(_Group(time.time(), events))
             if self._thread is None and not self._closed:
                 self._thread = threading.Thread(
                     target=self._run, name="stepkeeper-events", daemon=True
                 )
                 self._thread.start()
-            self._changed.notify()
+            self._changed.notify_all()
+
+    def over(self, job_id: str) -> None:
+        """A job has ended: no event of a running one may come behind what Celery says of it."""
+        with self._changed:
+            late = [g for g in self._waiting if g.job_id == job_id and g.shows_running]
+            for group in late:
+                self._waiting.remove(group)
+            self._changed.wait_for(
+                lambda: all(group.job_id != job_id for group in self._sending), OVER_S
+            )
 
     def close(self) -> None:
         """Send what waits, for a second at most, and no more."""
@@ -69,30 +109,41 @@ class EventBus:
     def _run(self) -> None:
         while batch := self._take():
             if not (self._sent(batch) or self._sent(batch)):
-                log.warning("%d events of jobs could not be sent, and are dropped", len(batch))
+                log.warning("events of %d jobs could not be sent, and are dropped", len(batch))
+            with self._changed:
+                self._sending = []
+                self._changed.notify_all()
         self._disconnect()
 
-    def _take(self) -> list[Event]:
+    def _take(self) -> list[_Group]:
         """What waits; nothing when it is over."""
         with self._changed:
             self._changed.wait_for(lambda: self._waiting or self._closed)
             count = min(MOST_AT_ONCE, len(self._waiting))
-            return [event for _ in range(count) for event in self._waiting.popleft()]
+            self._sending = [self._waiting.popleft() for _ in range(count)]
+            return self._sending
 
-    def _sent(self, batch: list[Event]) -> bool:
+    def _sent(self, batch: list[_Group]) -> bool:
         """Whether all were sent, in one message; over a new connection, if the old one is lost."""
         try:
             with no_fork():
                 if self._dispatcher is None:
                     self._connect()
-                for kind, fields in batch:
-                    self._dispatcher.send(kind, **fields)
-                self._dispatcher.flush(errors=False)
+                self._dispatch(batch)
         except Exception as error:  # noqa: BLE001 - whatever a transport raises; a job goes on
             log.debug("events of jobs: %s", error)
             self._disconnect()
             return False
         return True
+
+    def _dispatch(self, batch: list[_Group]) -> None:
+        late = time.time() - LATE_S
+        for group in batch:
+            if group.at < late and group.shows_running:
+                continue
+            for kind, fields in group.events:
+                self._dispatcher.send(kind, timestamp=group.at, **fields)
+        self._dispatcher.flush(errors=False)
 
     def _connect(self) -> None:
         self._connection = self._app.connection_for_write(heartbeat=0)

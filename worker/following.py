@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from celery import states
 
-from api_client.contract import JobSpec, JobStatus, JobView
+from api_client.contract import JobSpec, JobStatus
 from api_client.errors import JobFailed
 from worker.ends import Deferred, Ended, HandedOver, SliceEnd, Suspended
 from worker.models.base import ModelError
@@ -36,32 +36,25 @@ def follow_up(service: Service, end: SliceEnd) -> None:
 
 
 def report_paused(service: Service, end: Suspended) -> None:
-    """Show the pause as the task's state, and on Celery's event bus.
+    """Show the pause as the task's state; Celery's event bus has been told.
 
     The pause is durable already, so a person may answer, and another worker finish the job, in
-    between: a final state that this report came too late for is put back, and what is no longer
-    so is not told.
+    between: a final state that this report came too late for is put back.
     """
     pause = end.pause
     meta = {"reason": pause.kind, "question": pause.question, "pause_id": pause.id}
-    view = _show(service, end.spec, PAUSED, meta)
-    if view.pause is not None and view.pause.id == pause.id:
-        service.bus.send(events.paused(view, pause))
+    _show(service, end.spec, PAUSED, meta)
 
 
-def _show(service: Service, spec: JobSpec, state: str, value: Any) -> JobView:
-    """Store a state that is not final, if anybody wants one; returns how the job stands now."""
-    ignored = bool(spec.message.get("ignore_result"))
-    if not ignored:
+def _show(service: Service, spec: JobSpec, state: str, value: Any) -> None:
+    """Store a state that is not final, if anybody wants one."""
+    if not spec.message.get("ignore_result"):
         service.app.backend.store_result(spec.job_id, value, state)
-    view = service.store.read(spec.job_id)
-    if not ignored:
-        _put_back(service, view)
-    return view
+        _put_back(service, spec.job_id)
 
 
-def _put_back(service: Service, view: JobView) -> None:
-    job_id = view.job_id
+def _put_back(service: Service, job_id: str) -> None:
+    view = service.store.read(job_id)
     if not view.published or view.outcome is None:
         return
     backend, outcome = service.app.backend, view.outcome
@@ -72,6 +65,7 @@ def _put_back(service: Service, view: JobView) -> None:
             backend.mark_as_failure(job_id, JobFailed(outcome.text, outcome.reason))
         case JobStatus.CANCELLED:
             backend.mark_as_revoked(job_id, outcome.text)
+            service.bus.send(events.state_shown(job_id, states.REVOKED))
 
 
 def report_deferred(service: Service, end: Deferred) -> None:
@@ -80,6 +74,4 @@ def report_deferred(service: Service, end: Deferred) -> None:
     Celery reads the result of RETRY as an exception, and fails at anything else: at each look at
     the state, and when the final state is to be stored over it.
     """
-    view = _show(service, end.spec, states.RETRY, ModelError(end.text))
-    if view.status is JobStatus.WAITING:
-        service.bus.send(events.deferred(end))
+    _show(service, end.spec, states.RETRY, ModelError(end.text))

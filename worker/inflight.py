@@ -11,13 +11,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from worker.agent import Agent
 from worker.ends import SliceEnd
 from worker.runner import Runner
 from worker.store.base import Claimed
@@ -75,6 +76,10 @@ class InFlight:
 
     def __len__(self) -> int:
         return self._running
+
+    def change_agents(self, agents: Mapping[str, Agent]) -> None:
+        """Slices that begin from now on run these agents."""
+        self._runner = self._runner.with_agents(agents)
 
     def run(self, job_id: str) -> SliceEnd | None:
         """Claim a job and hand it to the loop.

@@ -12,6 +12,7 @@ from celery import Celery
 from celery.signals import task_revoked
 from celery.utils.imports import symbol_by_name
 
+from worker import commands as commands  # registers what any Celery tooling may send
 from worker.agent import Agent, by_name
 from worker.announce.channels import check_webhook
 from worker.bootsteps import Keeper
@@ -38,12 +39,13 @@ def install(
         InvalidInput: a setting or one of the app's own settings would harm jobs; says which.
     """
     settings = settings or _settings_for(app)
+    agents = tuple(agents)
     found = with_delegates([*agents, *load_agents(settings.agents)])
     protect(app)
     check_webhook(settings.webhook_url, settings, "STEPKEEPER_WEBHOOK_URL")
     for agent in found:
         check_webhook(agent.webhook_url, settings, f"agent {agent.name!r}: webhook_url")
-    service = Service(app, settings, by_name(found))
+    service = Service(app, settings, by_name(found), given=agents)
     for agent in found:
         app.register_task(AgentTask(agent, service))
     app.register_task(signal_task(service))

@@ -70,6 +70,8 @@ class AgentRequest(Request):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        service = self.task.service  # type: ignore[attr-defined]
+        service.seen_queues.add((self.delivery_info or {}).get("routing_key"))
         has_its_time = self._eta is not None or self._expires is not None
         if has_its_time and HINT_HEADER not in self._request_dict:
             self._leave_to_the_store()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from api_client.contract import JobSpec
 from worker.agent import Agent
@@ -78,6 +78,12 @@ class Runner:
     observer: Observer = NOBODY
     gate: Gate | None = None
     solitude: Solitude = field(default_factory=Solitude, init=False)
+
+    def with_agents(self, agents: Mapping[str, Agent]) -> Runner:
+        """The same with other agents; slices that run keep those with which they began."""
+        other = replace(self, agents=dict(agents))
+        other.solitude = self.solitude
+        return other
 
     def run(self, job_id: str) -> SliceEnd:
         """Advance a job until it ends, pauses, waits, or has had its turn."""

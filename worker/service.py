@@ -6,7 +6,6 @@ fork everything that cannot be shared is made anew.
 
 from __future__ import annotations
 
-import mmap
 import os
 import time
 import uuid
@@ -24,6 +23,7 @@ from worker.announce.channels import channels_of
 from worker.announce.office import PostOffice
 from worker.ends import Ended
 from worker.eventbus import EventBus
+from worker.flags import Generation, StopFlag
 from worker.flow.assemble import ledger_on, make_gate
 from worker.flow.book import Tick
 from worker.flow.gated import limited_keys
@@ -37,28 +37,6 @@ from worker.settings import Settings
 from worker.telemetry.observer import Observer
 from worker.telemetry.setup import Telemetry
 from worker.telemetry.stores import WatchedStore
-
-
-class StopFlag:
-    """A flag that a worker's main process raises and its forked children see.
-
-    One byte of shared anonymous memory: no lock that a killed child could leave taken.
-    """
-
-    def __init__(self) -> None:
-        self._memory = mmap.mmap(-1, 1)
-
-    def set(self) -> None:
-        """Raise the flag."""
-        self._memory[0] = 1
-
-    def clear(self) -> None:
-        """Lower the flag."""
-        self._memory[0] = 0
-
-    def is_set(self) -> bool:
-        """Whether it is raised."""
-        return self._memory[0] != 0
 
 
 @dataclass(slots=True)
@@ -82,15 +60,25 @@ class Service:
         boot: of this start of the worker; tells a restarted worker from its predecessor.
         stop: this worker takes no job, and hands over those that run at their next commits.
         told: this worker sends events of tasks.
+        drained: as ``stop``, until an operator lets it take jobs again.
+        code: whether the agents were imported anew since this process did.
+        given: agents that were handed over as objects.
+        seen_queues: routing keys with which jobs have come to this worker.
+        left_queues: queues from which a drained worker takes nothing.
     """
 
     app: Celery
     settings: Settings
-    agents: Mapping[str, Agent]
+    agents: dict[str, Agent]
     node: str = ""
     boot: str = field(default_factory=lambda: uuid.uuid4().hex[:12])
     stop: StopFlag = field(default_factory=StopFlag)
     told: StopFlag = field(default_factory=StopFlag)
+    drained: StopFlag = field(default_factory=StopFlag)
+    code: Generation = field(default_factory=Generation)
+    given: tuple[Agent, ...] = ()
+    seen_queues: set[str] = field(default_factory=set)
+    left_queues: set[str] = field(default_factory=set)
     limits_tick: Tick = field(default_factory=Tick)
     _parts: dict[int, _Process] = field(default_factory=dict)
 
@@ -110,6 +98,7 @@ class Service:
         self.telemetry.start(pool)
         self._parts = {}
         self.stop.clear()
+        self.drained.clear()
 
     @property
     def owner_prefix(self) -> str:
@@ -180,12 +169,12 @@ class Service:
         ledger = ledger_on(client, settings)
         runner = Runner(
             store=store,
-            agents=self.agents,
+            agents=dict(self.agents),
             owner=self.owner,
             leases=leases,
             clock_ms=lambda: time.monotonic_ns() // 1_000_000,
             default_model=lambda: self.default_model,
-            stopping=self.stop.is_set,
+            stopping=self.stopping,
             hint=self.hint,
             channels=lambda agent, event: channels_of(agent, event, settings),
             settings=settings.runner,
@@ -194,6 +183,29 @@ class Service:
         )
         in_flight = self._in_flight(runner) if settings.in_flight else None
         return _Process(store, leases, runner, bus, ledger, in_flight)
+
+    def stopping(self) -> bool:
+        """Whether this worker takes no job, and hands over those that it runs."""
+        return self.stop.is_set() or self.drained.is_set()
+
+    def change_agents(self, agents: Mapping[str, Agent]) -> None:
+        """Slices that begin from now on in this process run these agents; others keep theirs."""
+        self.agents.update(agents)
+        process = self._process
+        process.runner = process.runner.with_agents(self.agents)
+        if process.in_flight is not None:
+            process.in_flight.change_agents(self.agents)
+        for agent in agents.values():
+            self.app.tasks[agent.task_name].agent = agent  # type: ignore[attr-defined]
+
+    def queue_of(self, agent: Agent) -> str:
+        """The queue to which the app's routes send the agent's jobs; empty if they say nothing."""
+        queue = self.app.amqp.router.route({}, agent.task_name).get("queue")
+        return getattr(queue, "name", queue) or ""
+
+    def routed_queues(self) -> set[str]:
+        """The queues of all agents."""
+        return {self.queue_of(agent) for agent in self.agents.values()}
 
     def _in_flight(self, runner: Runner) -> InFlight:
         # Whoever takes the hint may publish at once: this process will not do it itself.

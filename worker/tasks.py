@@ -38,6 +38,7 @@ from worker.options import (
 )
 from worker.patience import patiently
 from worker.publish import publish
+from worker.reloading import catch_up
 from worker.request import AgentRequest, options_of
 from worker.service import Service
 from worker.telemetry.observer import JobEnded
@@ -167,11 +168,13 @@ class AgentTask(Task):  # type: ignore[type-arg]
             raise Ignore from error
 
     def _slice(self, job_id: str) -> Any:
-        if self.service.stop.is_set():
+        if self.service.stopping():
             self._pass_on(job_id)
+        catch_up(self.service)
         end = self._advance(job_id)
         match end:
             case Ended():
+                self.service.bus.over(job_id)
                 self.service.settle_family(end)
                 ended = JobEnded(end.spec, end.status, end.outcome, end.again)
                 self.service.observer.note(ended)
@@ -207,7 +210,7 @@ class AgentTask(Task):  # type: ignore[type-arg]
         return self.service.runner.run(job_id) if in_flight is None else in_flight.run(job_id)
 
     def _pass_on(self, job_id: str) -> NoReturn:
-        """This worker is leaving and takes nothing new; the pause keeps it from its own hint."""
+        """This worker takes nothing new; the pause keeps it from its own hint."""
         threading.Event().wait(PASS_ON_AFTER_S)
         try_hint(self.app, self.service.store.read(job_id).spec)
         raise Ignore

@@ -14,16 +14,20 @@ from typing import Any
 
 from celery import states
 
-from api_client.contract import JobSpec, JobView, Pause
-from worker.ends import Deferred
-from worker.telemetry.observer import Committed, JobResumed, Moment, Observer
+from api_client.contract import JobSpec, Pause
+from worker.ends import Deferred, Suspended
+from worker.telemetry.observer import Committed, JobResumed, Moment, Observer, SliceEnded
 
 Event = tuple[str, dict[str, Any]]
 """Its type and its fields, which are JSON values."""
 
 MAX_QUESTION = 500
 
+_ENDS = frozenset({"finished", "failed"})
+"""Kinds of commits behind which a job has its outcome."""
+
 STEP, PAUSED, RESUMED = "task-step", "task-paused", "task-resumed"
+SHOWS_RUNNING = f"task-{states.STARTED}"
 
 OF_ALL = {
     "uuid": "the job's id",
@@ -72,7 +76,7 @@ def state_shown(job_id: str, state: str) -> Event:
 
 
 def stepped(moment: Committed) -> tuple[Event, ...]:
-    """A model reply has been committed."""
+    """A model reply has been committed; behind the last one comes Celery's own word of the end."""
     spent = moment.spent
     fields = {
         **_of(moment.place.spec, moment.step, moment.tokens),
@@ -81,15 +85,17 @@ def stepped(moment: Committed) -> tuple[Event, ...]:
         "cost": spent.cost_micros / 1e6,
         "model": moment.model,
     }
+    if moment.kind in _ENDS:
+        return ((STEP, fields),)
     return (STEP, fields), state_shown(moment.place.spec.job_id, states.STARTED)
 
 
-def paused(view: JobView, pause: Pause) -> Event:
+def paused(moment: SliceEnded, pause: Pause) -> Event:
     """A job waits for a person."""
     question = pause.question
     if len(question) > MAX_QUESTION:
         question = f"{question[:MAX_QUESTION]}…"
-    fields = _of(view.spec, view.steps, view.usage.total_tokens)
+    fields = _of(moment.place.spec, moment.step, moment.tokens)
     return PAUSED, {**fields, "pause_id": pause.id, "kind": str(pause.kind), "question": question}
 
 
@@ -104,9 +110,12 @@ def resumed(moment: JobResumed) -> tuple[Event, ...]:
     return (RESUMED, fields), state_shown(moment.place.spec.job_id, states.STARTED)
 
 
-def deferred(end: Deferred) -> Event:
-    """A job waits for its model: Celery's own event of a retry."""
-    fields = {"uuid": end.spec.job_id, "name": f"agent.{end.spec.agent}"}
+def deferred(moment: SliceEnded, end: Deferred) -> Event:
+    """A job waits for its model: Celery's own event of a retry, unless nothing was tried."""
+    job_id = end.spec.job_id
+    if not end.attempt:
+        return state_shown(job_id, states.RETRY)
+    fields = _of(end.spec, moment.step, moment.tokens)
     return "task-retried", {**fields, "exception": end.text, "traceback": ""}
 
 
@@ -117,7 +126,7 @@ def revoked(job_id: str) -> Event:
 
 
 class EventObserver(Observer):
-    """Tells of steps and resumes.
+    """Tells of steps, pauses, retries and resumes.
 
     Args:
         wanted: whether somebody listens; asked first, so that nobody pays for nothing.
@@ -133,5 +142,9 @@ class EventObserver(Observer):
         match moment:
             case Committed(replied=True) if self._wanted():
                 self._send(*stepped(moment))
+            case SliceEnded(end=Suspended(pause=pause)) if self._wanted():
+                self._send(paused(moment, pause))
+            case SliceEnded(end=Deferred() as end) if self._wanted():
+                self._send(deferred(moment, end))
             case JobResumed() if self._wanted():
                 self._send(*resumed(moment))

@@ -151,12 +151,18 @@ class Committed:
 
 @dataclass(frozen=True, slots=True)
 class SliceEnded:
-    """The lease is given back, or lost. ``error``: the class of the last model error, if any."""
+    """The lease is given back, or lost.
+
+    Attributes:
+        error: the class of the last model error, if any.
+        tokens: input and output, of the whole job so far.
+    """
 
     place: Place
     step: int
     end: SliceEnd
     error: str = ""
+    tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -118,7 +118,8 @@ class SliceWatch:
 
     def ended(self, end: SliceEnd) -> None:
         """The slice is over."""
-        self._observer.note(SliceEnded(self.place, self.bound.step, end, self._error))
+        step, tokens = self.bound.step, self._counted.total
+        self._observer.note(SliceEnded(self.place, step, end, self._error, tokens))
 
 
 def kind_of(error: ModelError) -> str:
