@@ -17,6 +17,7 @@ from api_client.redis_store import FIRST_HINT_GRACE_MS, labels_of
 from api_client.refusals import not_found
 from api_client.runs import number, numbered
 from api_client.survey import POISON, SurveyStore
+from api_client.tenants import turn_of
 
 _CALLERS_OWN = ("link", "link_error", "chain", "chord", "group_id", "group_index", "reply_to")
 
@@ -195,6 +196,7 @@ class AdminStore(SurveyStore):
             dumps(beginning.record),
             spec.tenant,
             labels_of(spec),
+            *turn_of(spec),
             *map(dumps, beginning.messages),
         ]
         if not self._run("fork", self._keys(new).of_transition(new), args):

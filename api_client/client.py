@@ -86,7 +86,7 @@ class AgentClient(Desk):
         labels: Sequence[str] = (),
         retention_s: int | None = None,
         delay_s: float = 0.0,
-        priority: int | None = None,
+        priority: int | str | None = None,
         check_agent: bool = True,
     ) -> str:
         """Accept a job and return its id. When this returns, the job is stored.
@@ -98,11 +98,11 @@ class AgentClient(Desk):
             labels: who may answer its pauses.
             retention_s: seconds to keep the job after its end.
             delay_s: seconds before which it must not start, at most ten years.
-            priority: of the Celery message.
+            priority: ``high``, ``normal`` or ``low``; or a number, of the Celery message alone.
             check_agent: refuse agents that no worker has announced.
 
         Raises:
-            InvalidInput, UnknownAgent, IdempotencyConflict, StoreUnavailable
+            InvalidInput, UnknownAgent, IdempotencyConflict, BacklogFull, StoreUnavailable
         """
         keyed = idempotency_key is not None
         job_id = job_id_for_key(tenant, idempotency_key or "") if keyed else str(uuid.uuid4())
@@ -111,7 +111,7 @@ class AgentClient(Desk):
         queue = self._queue or (announced.queue if announced else "")
         if queue:
             message["queue"] = queue
-        if priority is not None:
+        if isinstance(priority, int):
             message["priority"] = priority
         if headers := trace_headers():
             message["headers"] = headers
@@ -122,13 +122,14 @@ class AgentClient(Desk):
             metadata=metadata,
             tenant=tenant,
             labels=labels,
+            priority=None if isinstance(priority, int) else priority,
             message=message,
             **({} if retention_s is None else {"retention_s": retention_s}),
         )
         created = self._store.create(spec, delay_ms(delay_s))
         if not created.new:
             check_same(spec, created.spec)
-        if not delay_s:
+        if not delay_s and not created.held:
             self._hint(created.spec)
         return job_id
 

@@ -50,6 +50,7 @@ AGENT_NAME_PATTERN = re.compile(r"[A-Za-z0-9_-]{1,64}")
 DEFAULT_RETENTION_S = 30 * 24 * 3600
 MAX_INPUT_CHARACTERS = 1_000_000
 MAX_SIGNAL_CHARACTERS = 200_000
+MAX_TENANT_CHARACTERS = 200
 
 _SUB_JOB_NAMESPACE = uuid.UUID("0b0e3d53-1df2-5d1c-8f0b-6a6c7a1f6f0e")
 _IDEMPOTENCY_NAMESPACE = uuid.UUID("6f2f6c5e-4c43-5a61-9e0b-6f7a0d2b9a57")
@@ -116,6 +117,8 @@ class JobSpec(Contract):
     keys_of: str = ""
     """The job whose idempotency keys this one's calls have, if not its own: released from
     quarantine, it goes on with the calls of that job."""
+    priority: Literal["", "high", "normal", "low"] = ""
+    """Which of its tenant's jobs go first, and which messages; see ``api_client.tenants``."""
     model: str = ""
     """Name of the model to ask in place of the one that the agent names."""
     message: dict[str, JsonValue] = Field(default_factory=dict)

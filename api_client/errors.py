@@ -5,6 +5,7 @@
     ├── UnknownAgent             no worker has announced an agent of that name
     ├── JobNotFound              no such job, or its retention has passed
     ├── JobUnreadable            its record was written by hand, or by a newer version
+    ├── BacklogFull              as many jobs wait already as may; try again later
     ├── StoreUnavailable         Redis could not be reached or refused to write
     ├── WaitTimeout              the job has not ended within the given time
     ├── Conflict                 the job is not in a state that allows this; nothing was changed
@@ -55,6 +56,10 @@ class JobNotFound(StepkeeperError):
 
 class JobUnreadable(StepkeeperError):
     """What is stored of a job cannot be read: it was written by hand, or by a newer version."""
+
+
+class BacklogFull(StepkeeperError):
+    """As many jobs of the tenant, or of all, wait as may; the job was not accepted."""
 
 
 class StoreUnavailable(StepkeeperError):

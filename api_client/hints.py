@@ -18,6 +18,7 @@ from kombu.exceptions import OperationalError
 from kombu.utils.json import dumps as kombu_dumps
 
 from api_client.contract import JobSpec, task_name
+from api_client.tenants import RANKS
 
 log = logging.getLogger(__name__)
 
@@ -25,6 +26,8 @@ HINT_HEADER = "stepkeeper"
 """In messages whose job has a record in the store."""
 
 MAX_SHOWN_CHARACTERS = 2_000
+
+MOST_URGENT_IN_AMQP = 9
 
 _ROUTING = ("queue", "exchange", "routing_key", "priority", "delivery_mode", "compression")
 _CANVAS = {
@@ -93,7 +96,15 @@ def send_hint(app: Celery, spec: JobSpec) -> None:
         **stamps,
     )
     with app.producer_or_acquire(None) as producer:
+        if spec.priority:
+            routing["priority"] = celery_priority(spec.priority, producer.connection)
         app.amqp.send_task_message(producer, name, message, headers=headers, **routing)
+
+
+def celery_priority(priority: str, connection: Any) -> int:
+    """The number of a class of priority: RabbitMQ gives the highest first, Redis the lowest."""
+    rank = RANKS[priority]
+    return MOST_URGENT_IN_AMQP - rank if connection.transport.driver_type == "amqp" else rank
 
 
 def try_hint(app: Celery, spec: JobSpec) -> bool:

@@ -20,6 +20,17 @@ because each commit writes three of them to the append-only file.
 ``{sk:P}:post:ID``        hash    a job's announcements, and how far each has come
 ``{sk:P}:outbox``         zset    announcements by the time (ms) of their next attempt
 ``{sk:P}:posted``         zset    the latest that are delivered or given up, by time (ms)
+``{sk:P}:tenants``        hash    policies, by tenant
+``{sk:P}:counts``         hash    jobs by turn, of each tenant and lane, as ``running:acme``
+``{sk:P}:lanes``          hash    slots of each queue, and the queue of each agent
+``{sk:P}:nodes``          hash    the workers that have announced those
+``{sk:P}:turns``          hash    lanes in which somebody waits or runs, and the time of each
+``{sk:P}:tags:LANE``      zset    tenants of a lane by the time at which their next turn is
+``{sk:P}:fair:LANE``      zset    those of them that have jobs waiting and may start one, likewise
+``{sk:P}:hinted:LANE``    zset    jobs that are hinted and not claimed yet, by time (ms)
+``{sk:P}:ready:…``        zset    jobs of a lane and tenant that wait for their turn, in order
+``{sk:P}:parked:TENANT``  set     lanes in which a tenant at its limit waits
+``{sk:P}:used:DAY``       hash    steps that each tenant has used on a day (UTC), for two days
 ``sk:agents``             hash    agents that workers have announced
 ========================  ======  ==============================================================
 """
@@ -66,6 +77,10 @@ class Keys:
         self.post_prefix = f"{self.prefix}post:"
         self.outbox = f"{self.prefix}outbox"
         self.posted = f"{self.prefix}posted"
+        self.policies = f"{self.prefix}tenants"
+        self.counts = f"{self.prefix}counts"
+        self.lanes = f"{self.prefix}lanes"
+        self.nodes = f"{self.prefix}nodes"
 
     def job(self, job_id: str) -> str:
         """The record."""
@@ -82,6 +97,10 @@ class Keys:
     def live(self, job_id: str) -> str:
         """The pieces of replies that are still coming."""
         return f"{self.prefix}l:{job_id}"
+
+    def used(self, day: int) -> str:
+        """The steps that tenants have used on a day, counted since the epoch."""
+        return f"{self.prefix}used:{day}"
 
     def index(self, status: JobStatus) -> str:
         """The index of the jobs that are in ``status``."""

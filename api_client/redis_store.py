@@ -31,6 +31,7 @@ from api_client.redis_desk import RedisDesk
 from api_client.refusals import cancelled_outcome, not_found, refusal
 from api_client.scripts import Argument, Scripts
 from api_client.store import Cancelled, Created
+from api_client.tenants import RedisTenants, backlog_full, turn_of
 
 _SCRIPTS = Scripts("api_client")
 
@@ -42,7 +43,7 @@ def labels_of(spec: JobSpec) -> str:
     return dumps(list(spec.labels)) if spec.labels else ""
 
 
-class RedisJobStore(RedisDesk):
+class RedisJobStore(RedisDesk, RedisTenants):
     """``JobStore`` on Redis.
 
     Args:
@@ -110,11 +111,17 @@ class RedisJobStore(RedisDesk):
             int(self._wait_replicas > 0),
             spec.tenant,
             labels_of(spec),
+            *turn_of(spec),
+            int(bool(spec.parent)),
         ]
-        reply = self._create(spec.job_id, keys, args)
-        if reply[0] == 1:
-            return Created(spec, new=True)
-        return Created(JobSpec.model_validate_json(reply[1]), new=False)
+        match self._create(spec.job_id, keys, args):
+            case [1, held]:
+                return Created(spec, new=True, held=bool(held))
+            case [0, stored, held]:
+                return Created(JobSpec.model_validate_json(stored), new=False, held=bool(held))
+            case [_, tenant, present, cap]:
+                raise backlog_full(tenant.decode(), present, cap, len(self._partitions))
+        raise AssertionError("create.lua answers in one of three ways")
 
     def _create(self, job_id: str, keys: Sequence[str], args: Sequence[Argument]) -> Any:
         """Run the script; if asked to, wait on the same connection until replicas have it."""

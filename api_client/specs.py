@@ -7,13 +7,18 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from api_client.contract import DEFAULT_RETENTION_S, MAX_INPUT_CHARACTERS, JobSpec
+from api_client.contract import (
+    DEFAULT_RETENTION_S,
+    MAX_INPUT_CHARACTERS,
+    MAX_TENANT_CHARACTERS,
+    JobSpec,
+)
 from api_client.errors import IdempotencyConflict, InvalidInput, shorten
 from api_client.faithful import check_faithful
 from api_client.records import dumps, one_line
 
 _TEN_YEARS_S = 10 * 365 * 24 * 3600
-_KEYWORDS = ("input", "metadata", "tenant", "labels")
+_KEYWORDS = ("input", "metadata", "tenant", "labels", "priority")
 
 
 def make_spec(
@@ -24,11 +29,15 @@ def make_spec(
     metadata: Mapping[str, Any] | None = None,
     tenant: str = "",
     labels: Sequence[str] = (),
+    priority: str | None = None,
     retention_s: int = DEFAULT_RETENTION_S,
     start_within_ms: int | None = None,
     message: Mapping[str, Any] | None = None,
 ) -> JobSpec:
     """A checked spec.
+
+    Args:
+        priority: ``high``, ``normal`` or ``low``.
 
     Raises:
         InvalidInput: names the field, the value and what is wrong.
@@ -46,6 +55,7 @@ def make_spec(
                 "metadata": dict(metadata or {}),
                 "tenant": tenant,
                 "labels": tuple(labels),
+                "priority": priority or "",
                 "retention_s": retention_s,
                 "start_within_ms": start_within_ms,
                 "message": dict(message or {}),
@@ -64,7 +74,22 @@ def make_spec(
             "store it elsewhere and pass a reference"
         )
     check_faithful(f"job for agent {shorten(agent)}", spec)
+    check_job_tenant(spec.tenant)
     return spec
+
+
+def check_job_tenant(tenant: str) -> None:
+    """Refuse what cannot be the tenant of a job.
+
+    Raises:
+        InvalidInput: it is too long, or means all tenants.
+    """
+    if len(tenant) > MAX_TENANT_CHARACTERS:
+        raise InvalidInput(
+            f"tenant {shorten(tenant)}: at most {MAX_TENANT_CHARACTERS} characters are allowed"
+        )
+    if tenant == "*":
+        raise InvalidInput("tenant '*' means each tenant that has no policy; name one")
 
 
 def spec_from_call(
@@ -77,7 +102,7 @@ def spec_from_call(
     message: Mapping[str, Any],
     start_within_ms: int | None = None,
 ) -> JobSpec:
-    """A spec from a Celery call ``agent.NAME(input, metadata=…, tenant=…, labels=…)``.
+    """A spec from a Celery call ``agent.NAME(input, metadata=…, tenant=…, …)``.
 
     Raises:
         InvalidInput: as ``make_spec``, and for arguments that the call does not take.

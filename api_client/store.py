@@ -21,14 +21,19 @@ from api_client.contract import (
 from api_client.inbox import InboxFilter, InboxPage, Order
 from api_client.lists import EVERY, JobFilter, JobPage, ListName
 from api_client.live import LiveRecord
+from api_client.tenants import Tenant, TenantPolicy
 
 
 @dataclass(frozen=True, slots=True)
 class Created:
-    """The answer to ``create``: the stored spec, and whether this call stored it."""
+    """The answer to ``create``: the stored spec, and whether this call stored it.
+
+    ``held``: it waits for its tenant's turn; it is hinted when that has come, and not before.
+    """
 
     spec: JobSpec
     new: bool
+    held: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +52,8 @@ class JobStore(Protocol):
 
         Args:
             delay_ms: it must not start before this time has passed.
+
+        Raises ``BacklogFull``; then nothing was stored. Sub-jobs are never refused.
         """
 
     def read(self, job_id: str) -> JobView:
@@ -154,6 +161,15 @@ class JobStore(Protocol):
 
     def count(self, status: JobStatus) -> int:
         """How many jobs are in one status; expired ones may count until the next sweep."""
+
+    def policies(self) -> dict[str, TenantPolicy]:
+        """What tenants may have, by name; ``*`` is for those not named, ``""`` for all together."""
+
+    def set_policy(self, name: str, policy: TenantPolicy | None) -> None:
+        """Say what a tenant may have from now on; ``None`` forgets it. Raises ``InvalidInput``."""
+
+    def tenants(self) -> list[Tenant]:
+        """The tenants that have jobs, or a policy, or have used steps lately, by name."""
 
     def agents(self) -> Sequence[AgentInfo]:
         """What workers have announced, by name."""

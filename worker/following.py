@@ -27,7 +27,7 @@ def follow_up(service: Service, end: SliceEnd) -> None:
         case Ended(spec=spec):
             service.settle_family(end)
             service.hint(spec)
-        case HandedOver(spec=spec):
+        case HandedOver(spec=spec) if not spec.tenant:  # a tenant's is hinted at its next turn
             service.hint(spec)
         case Suspended():
             report_paused(service, end)

@@ -245,7 +245,7 @@ class _Unrenewed(Leases):
     """Leases without the thread that renews them: nobody else is there to take a job over."""
 
     @contextmanager
-    def hold(self, job_id: str, epoch: int) -> Iterator[None]:  # noqa: ARG002
+    def hold(self, job_id: str, epoch: int, crowded: bool = False) -> Iterator[None]:  # noqa: ARG002
         """Nothing to keep."""
         yield
 

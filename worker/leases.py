@@ -36,20 +36,37 @@ class Leases:
         self._lease_ms = lease_ms
         self._lock = threading.Lock()
         self._held: dict[str, int] = {}
+        self._crowded: set[str] = set()
         self._pid = 0
 
     @contextmanager
-    def hold(self, job_id: str, epoch: int) -> Iterator[None]:
-        """Renew the lease of a claimed job while the block runs."""
+    def hold(self, job_id: str, epoch: int, crowded: bool = False) -> Iterator[None]:
+        """Renew the lease of a claimed job while the block runs.
+
+        Args:
+            crowded: other tenants wait for its slot; later renewals tell anew.
+        """
         with self._lock:
             self._start_thread()
             self._held[job_id] = epoch
+            self._note_crowd(job_id, crowded)
         try:
             yield
         finally:
             with self._lock:
                 if self._held.get(job_id) == epoch:
                     del self._held[job_id]
+                    self._crowded.discard(job_id)
+
+    def _note_crowd(self, job_id: str, crowded: bool) -> None:
+        if crowded:
+            self._crowded.add(job_id)
+        else:
+            self._crowded.discard(job_id)
+
+    def crowded(self, job_id: str) -> bool:
+        """Whether other tenants waited for the job's slot when its lease was last renewed."""
+        return job_id in self._crowded
 
     @property
     def jobs(self) -> list[str]:
@@ -65,7 +82,7 @@ class Leases:
     def _start_thread(self) -> None:
         if self._pid != os.getpid():
             self._pid = os.getpid()
-            self._held = {}
+            self._held, self._crowded = {}, set()
             threading.Thread(target=self._beat, name="stepkeeper-leases", daemon=True).start()
 
     def _beat(self) -> None:
@@ -88,6 +105,8 @@ class Leases:
             log.warning("leases of %d jobs could not be renewed: %s", len(held), error)
             return
         for (job_id, epoch), answer in zip(held, answers, strict=True):
+            with self._lock:
+                self._note_crowd(job_id, answer == "crowded" and self._held.get(job_id) == epoch)
             if answer == "lost" and self._holds(job_id, epoch):
                 log.warning("job %s: the lease is lost; its next commit will be refused", job_id)
                 self._observer.note(LeaseLost(job_id))

@@ -162,12 +162,14 @@ class Performer:
             metadata=parent.metadata,
             tenant=parent.tenant,
             labels=parent.labels,
+            priority=parent.priority,
             retention_s=parent.retention_s,
             parent=parent.job_id,
             caps=sub.caps,
             message={"headers": dict(headers)} if (headers := self.watch.headers()) else {},
         )
-        if patiently(lambda: self.store.create(spec), self.patience_s).new:
+        created = patiently(lambda: self.store.create(spec), self.patience_s)
+        if created.new and not created.held:
             self.hint(spec)
         view = patiently(lambda: self.store.read(sub.job_id), self.patience_s)
         return None if view.outcome is None else _result_of(view.outcome, view)

@@ -32,6 +32,7 @@ class RunnerSettings:
         lease_ms: how long a claim holds without a renewal.
         max_attempts: starts without progress before a job is poison.
         slice_steps: model replies after which a job goes back to the queue.
+        shared_slice_steps: the same while other tenants wait for the slot.
         publish_grace_ms: time to publish an outcome before another worker may.
         hint_grace_ms: time a hint gets before a sweep sends another.
         patience_s: how long a commit is tried again while Redis is away.
@@ -40,6 +41,7 @@ class RunnerSettings:
     lease_ms: int = 15_000
     max_attempts: int = 5
     slice_steps: int = 50
+    shared_slice_steps: int = 5
     publish_grace_ms: int = 10_000
     hint_grace_ms: int = 5_000
     patience_s: float = 60.0
@@ -102,7 +104,7 @@ class Runner:
     def _hold(self, claim: Claimed) -> Iterator[None]:
         """Keep the lease while the block runs; afterwards leave the place of a suspect."""
         try:
-            with self.leases.hold(claim.spec.job_id, claim.epoch):
+            with self.leases.hold(claim.spec.job_id, claim.epoch, claim.crowded):
                 yield
         finally:
             self.solitude.leave(claim.spec.job_id)

@@ -163,6 +163,7 @@ class Service:
             wait_replicas=settings.wait_replicas,
             wait_timeout_s=settings.wait_timeout_s,
         )
+        store.on_turn = self.hint
         bus = EventBus(self.app, self.node, self.told.is_set)
         observer = store.observer = self.telemetry.observer(store, bus)
         leases = Leases(store, settings.runner.lease_ms, observer)

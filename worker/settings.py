@@ -32,6 +32,7 @@ class Settings(BaseSettings):
         sweep_s: seconds between two sweeps.
         max_attempts: starts without progress before a job is quarantined as poison.
         slice_steps: model replies after which a job goes back to the queue.
+        shared_slice_steps: the same while jobs of other tenants wait for the slot.
         hint_grace_s: seconds a hint gets before a sweep sends another; doubles with each.
         hint_cap_s: the longest such time.
         publish_grace_s: seconds a worker has to publish an outcome before another may.
@@ -71,6 +72,7 @@ class Settings(BaseSettings):
     sweep_s: float = Field(default=1.0, ge=0.05, le=60)
     max_attempts: int = Field(default=5, ge=1)
     slice_steps: int = Field(default=50, ge=1)
+    shared_slice_steps: int = Field(default=5, ge=1)
     hint_grace_s: float = Field(default=5.0, gt=0)
     hint_cap_s: float = Field(default=300.0, gt=0)
     publish_grace_s: float = Field(default=10.0, gt=0)
@@ -128,6 +130,7 @@ class Settings(BaseSettings):
             lease_ms=int(self.lease_s * 1000),
             max_attempts=self.max_attempts,
             slice_steps=self.slice_steps,
+            shared_slice_steps=self.shared_slice_steps,
             publish_grace_ms=int(self.publish_grace_s * 1000),
             hint_grace_ms=int(self.hint_grace_s * 1000),
             patience_s=self.patience_s,

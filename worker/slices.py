@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from api_client.contract import JobStatus, Outcome, Pause, Wish
@@ -76,6 +77,7 @@ class Slice:
         self._commits = Commits(runner.store, claim, self._settings.patience_s, runner.clock_ms)
         self._overlaps = True
         self._job: Job | None = None
+        self._first_step = 0
         agent = runner.agents.get(claim.spec.agent)
         version = agent.version if agent else ""
         self._watch = SliceWatch(runner.observer, claim, runner.owner, version)
@@ -181,7 +183,7 @@ class Slice:
         if self._claim.halt is not None and job.signal is None:
             return self._halt(job)
         steps = advance(agent, job)
-        first_step = job.state.steps
+        first_step = self._first_step = job.state.steps
         answer: Any = None
         while True:
             try:
@@ -226,7 +228,15 @@ class Slice:
         return end
 
     def _is_over(self, steps: int) -> bool:
-        return steps >= self._settings.slice_steps or self._runner.stopping()
+        return steps >= self._most_steps or self._runner.stopping()
+
+    @property
+    def _most_steps(self) -> int:
+        """A slice is shorter while other tenants wait for its slot."""
+        settings = self._settings
+        if not self._runner.leases.crowded(self._claim.spec.job_id):
+            return settings.slice_steps
+        return min(settings.slice_steps, settings.shared_slice_steps)
 
     def _arrived(self, job: Job) -> SliceEnd | None:
         """Behind a tool that only read: how the slice ends by what the commit before it brought."""
@@ -319,6 +329,8 @@ class Slice:
     def _close(
         self, progress: Progress, settlement: Settlement, end: End | None = None
     ) -> SliceEnd:
+        if self._job is not None:
+            settlement = replace(settlement, steps=self._job.state.steps - self._first_step)
         start = self._runner.clock_ms()
         status = self._commits.settle(progress, settlement)
         spec = self._claim.spec

@@ -51,7 +51,7 @@ PASS_ON_AFTER_S = 0.2
 class AgentTask(Task):  # type: ignore[type-arg]
     """The Celery task of one agent: ``agent.shop.delay("I want to return order 1187.")``.
 
-    Takes the input, and ``metadata``, ``tenant`` and ``labels`` as keywords.
+    Takes the input, and ``metadata``, ``tenant``, ``labels`` and ``priority`` as keywords.
     """
 
     Request = AgentRequest  # type: ignore[assignment]
@@ -90,12 +90,15 @@ class AgentTask(Task):  # type: ignore[type-arg]
 
         Raises:
             InvalidInput: the arguments, or an option that cannot be kept.
+            BacklogFull: as many jobs wait already as may.
             StoreUnavailable: nothing was accepted.
         """
         if self.app.conf.task_always_eager:
             return self._apply_eagerly(args, kwargs, task_id, link, link_error, options)
         job_id = task_id or str(uuid.uuid4())
         options.update(link=link, link_error=link_error, shadow=shadow)
+        if isinstance(options.get("priority"), str):
+            kwargs = {**(kwargs or {}), "priority": options.pop("priority")}
         caller = self.app.current_worker_task
         try:
             self._submit(job_id, args or (), kwargs or {}, options)
@@ -135,7 +138,7 @@ class AgentTask(Task):  # type: ignore[type-arg]
         created = self.service.store.create(spec, delay_ms)
         if not created.new:
             check_same(spec, created.spec)
-        if not delay_ms:
+        if not delay_ms and not created.held:
             try_hint(self.app, created.spec)
 
     def _apply_eagerly(

@@ -4,7 +4,9 @@
 -- ARGV  1 job id  2 request (JSON: by, note)  3 the outcome (JSON) that this gives the job
 -- Returns {"missing"} | {"ended", status} | {"requested"} (a runner holds it) | {"cancelled"}
 --@include desk
-local job = redis.call('HMGET', KEYS[1], 'status', 'lease', 'cancel', 'agent')
+--@include turns
+local job = redis.call('HMGET', KEYS[1], 'status', 'lease', 'cancel', 'agent',
+  'tenant')
 local status = job[1]
 if not status then
   return {'missing'}
@@ -22,6 +24,9 @@ if status == 'running' and tonumber(job[2] or 0) > now then
   return {'requested'}
 end
 leave_inbox()
+if job[5] then
+  step_out(place_of(ARGV[1]))
+end
 redis.call('HINCRBY', KEYS[1], 'epoch', 1)
 redis.call('HSET', KEYS[1], 'status', 'cancelled', 'since', now, 'outcome', job[3] or ARGV[3],
   'hints', 0)

@@ -8,7 +8,11 @@
 --       8 "1" if a WAIT for replicas follows: it waits for this connection's last write, so a job
 --         that is there already is written to once more, without a change
 --       9 tenant, or ""  10 labels (JSON), or ""
--- Returns {1} if the job is new, {0, spec} with the stored spec if the id exists.
+--       11 the Celery queue that it was sent to, or ""  12 rank of its priority, or ""
+--       13 "1" if limits of what may wait do not hold for it
+-- Returns {1, "1" if it waits for its tenant's turn and is not to be hinted} if the job is new,
+--         {0, spec, the same} with the stored spec if the id exists,
+--         {2, tenant, present, cap}: refused, so many jobs of the tenant may wait, or of all for "".
 --
 -- Fields of the record:
 --   v spec agent tenant labelled ttl created    written here, never changed
@@ -27,14 +31,44 @@
 --   due_at outcome published
 --   start_by                     a job that nobody has begun then (ms) is cancelled by its next claim
 --   awaits woken                 it waits for sub-jobs; one of them ended while it was running
+--   queue rank turn lane         of a job with a tenant: see shared/turns.lua
 --   cancel                       the outcome (JSON) that the job is to have by order of a caller
 --@include lists
-local stored = redis.call('HGET', KEYS[1], 'spec')
-if stored then
+--@include turns
+local function held(turn)
+  return turn == 'ready' and 1 or 0
+end
+
+local stored = redis.call('HMGET', KEYS[1], 'spec', 'turn')
+if stored[1] then
   if ARGV[8] == '1' then
     redis.call('HINCRBY', KEYS[1], 'epoch', 0)
   end
-  return {0, stored}
+  return {0, stored[1], held(stored[2])}
+end
+
+-- How many jobs may wait, of a tenant or ("") of all, and whether so many do.
+local function full(tenant, cap)
+  local facet = tenant ~= '' and ':tenant:' .. tenant or ''
+  local waiting = 0
+  for _, status in ipairs({'queued', 'waiting'}) do
+    waiting = waiting + redis.call('ZCARD', KEYS[5] .. status .. facet)
+  end
+  if cap > 0 and waiting >= cap then
+    return {2, tenant, waiting, cap}
+  end
+end
+
+if ARGV[13] ~= '1' then
+  local _, _, cap = policy_of('')
+  local refused = cap > 0 and full('', cap)
+  if not refused and ARGV[9] ~= '' then
+    _, _, cap = policy_of(ARGV[9])
+    refused = cap > 0 and full(ARGV[9], cap)
+  end
+  if refused then
+    return refused
+  end
 end
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -45,13 +79,24 @@ redis.call('HSET', KEYS[1], 'v', ARGV[4], 'spec', ARGV[2], 'agent', ARGV[3], 'tt
 if redis.call('ZSCORE', KEYS[5] .. 'published', ARGV[1]) then
   forget_lists(KEYS[5], ARGV[1])
 end
-if ARGV[9] ~= '' then
-  redis.call('HSET', KEYS[1], 'tenant', ARGV[9])
-end
+note_tenant(ARGV[9], ARGV[11], ARGV[12])
 if ARGV[10] ~= '' then
   redis.call('HSET', KEYS[1], 'labelled', ARGV[10])
 end
-if ARGV[7] == '0' then
+local start_by
+if string.find(ARGV[2], '"start_within_ms"', 1, true) then
+  local within = tonumber(cjson.decode(ARGV[2]).start_within_ms)
+  start_by = within and now + within
+  if start_by then
+    redis.call('HSET', KEYS[1], 'start_by', start_by)
+  end
+end
+local job = ARGV[7] == '0' and ARGV[9] ~= '' and place_of(ARGV[1])
+if job then
+  list_in('queued', now)
+  line_up(job)
+  fill_window(job.lane, now, ARGV[1])
+elseif ARGV[7] == '0' then
   redis.call('ZADD', KEYS[4], now + ARGV[6], ARGV[1])
   list_in('queued', now)
 else
@@ -59,12 +104,8 @@ else
   redis.call('ZADD', KEYS[4], now + ARGV[7], ARGV[1])
   list_in('waiting', now)
 end
-if string.find(ARGV[2], '"start_within_ms"', 1, true) then
-  local within = tonumber(cjson.decode(ARGV[2]).start_within_ms)
-  if within then
-    redis.call('HSET', KEYS[1], 'start_by', now + within)
-    redis.call('ZADD', KEYS[4], 'XX', 'LT', now + within, ARGV[1])
-  end
+if start_by then
+  redis.call('ZADD', KEYS[4], 'XX', 'LT', start_by, ARGV[1])
 end
 redis.call('XADD', KEYS[3], '*', 'submitted', '{}')
-return {1}
+return {1, job and held(redis.call('HGET', KEYS[1], 'turn')) or 0}

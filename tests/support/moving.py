@@ -17,7 +17,8 @@ for _, key in ipairs(redis.call('KEYS', '{sk:*')) do
     redis.call('DEL', key)
   end
   local kind = redis.call('TYPE', key).ok
-  if kind == 'zset' then
+  local no_time = string.match(key, ':tags:') or string.match(key, ':fair:')
+  if kind == 'zset' and not no_time then
     for _, member in ipairs(redis.call('ZRANGE', key, 0, -1)) do
       redis.call('ZINCRBY', key, -by, member)
     end

@@ -37,6 +37,7 @@ class Claimed:
         waited_ms: for how long it could have been claimed, on the store's clock.
         mail: messages of people that the model has not been shown, in their order.
         halt: a person wants the job paused.
+        crowded: other tenants wait for the slot that it takes.
     """
 
     spec: JobSpec
@@ -51,6 +52,7 @@ class Claimed:
     waited_ms: int | None = None
     mail: Sequence[Mail] = ()
     halt: Wish | None = None
+    crowded: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +71,11 @@ class NotClaimed:
 
     ``newer``: a newer program wrote it, and only that can go on with it; ``detail`` is its schema
     version. ``suspect``: it has begun too often without progress to be run beside others like it;
-    ``detail`` is how often.
+    ``detail`` is how often. ``turn``: it is another tenant's turn; the job is hinted again when its
+    own has come.
     """
 
-    why: Literal["missing", "ended", "paused", "not_due", "busy", "newer", "suspect"]
+    why: Literal["missing", "ended", "paused", "not_due", "busy", "newer", "suspect", "turn"]
     detail: str = ""
 
 
@@ -126,12 +129,14 @@ class Settlement:
         payload: the pause, or the outcome of a job that ended.
         delay_ms: until a sweep looks at the job.
         channels: on which a pause is announced.
+        steps: of this slice; its tenant's next turn comes the later.
     """
 
     status: JobStatus
     payload: Pause | Outcome | None = None
     delay_ms: int = 0
     channels: Sequence[str] = ()
+    steps: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,11 +179,38 @@ class Post:
         return self.post_id.rpartition("/")[0]
 
 
-Renewal = Literal["renewed", "cancel", "lost"]
+Renewal = Literal["renewed", "crowded", "cancel", "lost"]
+"""``crowded``: renewed, and other tenants wait for the slot that the job takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Slots:
+    """From where a worker takes messages, and for what.
+
+    Attributes:
+        node: its name.
+        slots: how many messages it works on at once.
+        queues: the Celery queues that it takes them from.
+        agents: the queue of each of its agents.
+        kept_ms: for so long this holds, unless it is said again.
+    """
+
+    node: str
+    slots: int
+    queues: Sequence[str]
+    agents: Mapping[str, str]
+    kept_ms: int
 
 
 class CheckpointStore(JobStore, Protocol):
-    """The store as workers see it."""
+    """The store as workers see it.
+
+    Attributes:
+        on_turn: told of jobs whose turn has come by a claim or a settlement, and that are to be
+            hinted now; a sweep finds them if this does nothing. (Sweeps return theirs.)
+    """
+
+    on_turn: Callable[[JobSpec], object]
 
     def claim(
         self,
@@ -289,6 +321,9 @@ class CheckpointStore(JobStore, Protocol):
 
         Returns the jobs that were freed.
         """
+
+    def announce_slots(self, slots: Slots) -> None:
+        """Tell how many messages of which queues a worker works on."""
 
     def announce(self, agents: Sequence[AgentInfo]) -> None:
         """Tell callers which agents there are."""

@@ -29,7 +29,7 @@ from api_client.refusals import not_told
 from worker.store.memory_posts import Letter, MemoryPosts
 
 if TYPE_CHECKING:
-    from worker.store.memory import _Record
+    from worker.store.memory_record import Record as _Record
 
 
 @dataclass(slots=True)

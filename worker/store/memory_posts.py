@@ -15,7 +15,7 @@ from api_client.records import EVENT_ID_PATTERN
 from worker.store.base import Post, PostState
 
 if TYPE_CHECKING:
-    from worker.store.memory import _Record
+    from worker.store.memory_record import Record as _Record
 
 EVENTS_KEPT = 10_000
 

@@ -31,6 +31,7 @@ from api_client.records import children_of, dumps, one_line, pairs, read_mail
 from api_client.redis_store import RedisJobStore
 from api_client.runs import number, numbered, write_event
 from api_client.scripts import Argument, Scripts
+from api_client.tenants import shares_of
 from worker.store.base import (
     Claim,
     Claimed,
@@ -43,6 +44,7 @@ from worker.store.base import (
     Progress,
     Renewal,
     Settlement,
+    Slots,
     Ticket,
     ToPublish,
 )
@@ -54,7 +56,7 @@ log = logging.getLogger(__name__)
 
 _SCRIPTS = Scripts("worker.store")
 _LIVE_ANSWERS: dict[int, LiveAnswer] = {0: "fenced", 1: "committed", 2: "cancel"}
-_RENEWALS: dict[int, Renewal] = {0: "lost", 1: "renewed", 2: "cancel"}
+_RENEWALS: dict[int, Renewal] = {0: "lost", 1: "renewed", 2: "cancel", 3: "crowded"}
 
 
 POST_KEPT_S = 3 * 24 * 3600
@@ -65,7 +67,13 @@ POSTED_KEPT = 1000
 
 
 class RedisCheckpointStore(RedisJobStore):
-    """``CheckpointStore`` on Redis."""
+    """``CheckpointStore`` on Redis.
+
+    Attributes:
+        on_turn: see ``CheckpointStore``.
+    """
+
+    on_turn: Callable[[JobSpec], object] = staticmethod(lambda _spec: None)
 
     def _call(self, name: str, keys: Sequence[str], args: Sequence[Argument]) -> Any:
         return self._run(name, keys, args, _SCRIPTS)
@@ -96,6 +104,8 @@ class RedisCheckpointStore(RedisJobStore):
         ]
         reply = self._call("claim", self._keys(job_id).of_telling(job_id), args)
         kind = reply[0].decode()
+        if kind in ("turn", "run", "publish"):
+            self._hint_all(reply[5] if kind == "run" else reply[2])
         if kind not in ("run", "publish"):
             return NotClaimed(kind, reply[1].decode() if len(reply) > 1 else "")
         record = pairs(reply[1])
@@ -111,7 +121,13 @@ class RedisCheckpointStore(RedisJobStore):
             _claimed(record, [json.loads(item) for item in reply[2]]),
             was=JobStatus(was) if was else None,
             waited_ms=waited_ms if was else None,
+            crowded=bool(reply[6]),
         )
+
+    def _hint_all(self, found: Sequence[bytes]) -> None:
+        """Tell of the jobs whose turn has come: id, status and spec, one behind the other."""
+        for hint in _hints(found):
+            self.on_turn(hint.spec)
 
     @cached_property
     def _wire(self) -> Wire:
@@ -168,10 +184,13 @@ class RedisCheckpointStore(RedisJobStore):
             *write_event(progress.kind, progress.data, dumps),
             int(progress.consumes_signal),
             ",".join(settlement.channels),
+            settlement.steps,
             *map(dumps, progress.messages),
         ]
         keys = self._keys(ticket.job_id).of_telling(ticket.job_id)
-        status = self._call("settle", keys, args)[0].decode()
+        answer = self._call("settle", keys, args)
+        status = answer[0].decode()
+        self._hint_all(answer[1] if len(answer) > 1 else ())
         return None if status == "fenced" else JobStatus(status)
 
     def renew(self, leases: Sequence[tuple[str, int]], lease_ms: int) -> list[Renewal]:
@@ -250,10 +269,11 @@ class RedisCheckpointStore(RedisJobStore):
         hints: list[Hint] = []
         for keys in self._partitions:
             names = [keys.due, keys.job_prefix, keys.index_prefix]
-            reply = self._call("sweep", names, [limit, grace_ms, cap_ms])
-            found = [item.decode() for item in reply]
-            for job_id, status, spec in zip(found[::3], found[1::3], found[2::3], strict=True):
-                hints.extend(_readable_hint(job_id, status, spec))
+            looked_at, found = limit, 0
+            while looked_at == limit and found < limit:  # many may have lined up without a hint
+                looked_at, *reply = self._call("sweep", names, [limit, grace_ms, cap_ms])
+                found += len(reply) // 3
+                hints.extend(_hints(reply))
         return hints
 
     def abandon(
@@ -267,6 +287,20 @@ class RedisCheckpointStore(RedisJobStore):
             reply = self._call("abandon", names, [owner_prefix, keep, job_id, delay_ms])
             freed.extend(JobSpec.model_validate_json(spec) for spec in reply[1::2])
         return freed
+
+    def announce_slots(self, slots: Slots) -> None:
+        """See ``CheckpointStore.announce_slots``; each partition has an equal share of them."""
+        for keys, share in zip(
+            self._partitions, shares_of(slots.slots, len(self._partitions)), strict=True
+        ):
+            args: list[Argument] = [
+                slots.node,
+                share,
+                dumps(list(slots.queues)),
+                dumps(dict(slots.agents)),
+                slots.kept_ms,
+            ]
+            self._call("slots", [keys.nodes, keys.lanes], args)
 
     def announce(self, agents: Sequence[AgentInfo]) -> None:
         """See ``CheckpointStore.announce``; what nobody announces again is forgotten."""
@@ -306,6 +340,13 @@ def _stored(payload: Pause | Outcome | None) -> str:
     if isinstance(payload, Pause):
         return payload.stored()
     return "" if payload is None else payload.model_dump_json()
+
+
+def _hints(found: Sequence[bytes]) -> list[Hint]:
+    """Hints from a flat list of job id, status and spec."""
+    items = [item.decode() for item in found]
+    triples = zip(items[::3], items[1::3], items[2::3], strict=True)
+    return [hint for triple in triples for hint in _readable_hint(*triple)]
 
 
 def _readable_hint(job_id: str, status: str, spec: str) -> list[Hint]:

@@ -8,14 +8,18 @@
 -- Returns {"missing"} | {"ended"} | {"paused"} | {"not_due", due} | {"busy", owner}
 --       | {"newer", schema version}: left for a newer worker, untouched
 --       | {"suspect", starts}: left for a process that runs no other such job
---       | {"run", record (flat list), messages, status before, ms for which it could be claimed}
---       | {"publish", record (flat list), {}}
+--       | {"turn", "", jobs to hint}: it is another tenant's turn; this job will be hinted again
+--       | {"run", record (flat list), messages, status before, ms for which it could be claimed,
+--         jobs to hint, 1 if other tenants wait for this one's slot}
+--       | {"publish", record (flat list), jobs to hint}
+-- Jobs to hint: {job id, status, spec, …}, whose turn has come by this.
 -- A job that a caller has cancelled ends here; it must not run on until its next commit. So does one
 -- that was to begin by a certain time, and that nobody has begun.
 -- A claim whose reply was lost may be sent again with its nonce: it finds itself the owner.
 --@include desk
+--@include turns
 local job = redis.call('HMGET', KEYS[1], 'status', 'lease', 'nonce', 'owner', 'published',
-  'due_at', 'cancel', 'since', 'agent', 'v', 'tries')
+  'due_at', 'cancel', 'since', 'agent', 'v', 'tries', 'tenant')
 local status = job[1]
 if not status then
   return {'missing'}
@@ -68,6 +72,8 @@ local function start()
     cjson.encode({worker = ARGV[2], tries = tries, was = status}))
 end
 
+local place, hints = job[12] and not mine and place_of(ARGV[1]), {}
+
 if not mine then
   if tonumber(job[2] or 0) > now then
     return {'busy', job[4]}
@@ -81,7 +87,17 @@ if not mine then
   local wary, tries = tonumber(ARGV[8]), tonumber(job[11])
   if not ended and not job[7] and wary > 0 and tries >= wary and tries < tonumber(ARGV[5]) then
     redis.call('HSET', KEYS[1], 'hints', 0)
+    if place and place.turn == 'hinted' then
+      step_out(place)  -- whoever may run it is hinted when it is due
+    end
     return {'suspect', job[11]}
+  end
+  if place and not ended and not job[7] then
+    local its_turn
+    its_turn, hints = has_turn(place, now)
+    if not its_turn then
+      return {'turn', '', hints}
+    end
   end
   redis.call('HINCRBY', KEYS[1], 'epoch', 1)
   redis.call('HSET', KEYS[1], 'owner', ARGV[2], 'nonce', ARGV[3], 'lease', now + ARGV[4],
@@ -92,9 +108,15 @@ if not mine then
   elseif not ended then
     start()
   end
+  if place and ended then
+    step_out(place)
+  elseif place then
+    take_turn(place)
+    add_hints(hints, fill_window(place.lane, now))
+  end
 end
 if ended then
-  return {'publish', redis.call('HGETALL', KEYS[1]), {}}
+  return {'publish', redis.call('HGETALL', KEYS[1]), hints}
 end
 -- it could be claimed since it became due, or since it entered the queue
 local since = (status == 'waiting' and job[6]) or (status ~= 'running' and job[8]) or now
@@ -102,4 +124,5 @@ local was, waited = status, math.max(0, now - tonumber(since))
 if mine then
   was, waited = '', 0
 end
-return {'run', redis.call('HGETALL', KEYS[1]), redis.call('LRANGE', KEYS[2], 0, -1), was, waited}
+return {'run', redis.call('HGETALL', KEYS[1]), redis.call('LRANGE', KEYS[2], 0, -1), was, waited,
+  hints, place and others_wait(place.lane, place.tenant) and 1 or 0}

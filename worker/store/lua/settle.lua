@@ -7,10 +7,12 @@
 --       owner of a job that ended may publish it alone for that long
 --       8 event kind  9 event data (JSON)  10 "1" if the waiting signal is consumed
 --       11 channels on which a pause is announced, comma separated, or ""
---       12… new messages (JSON each)
--- Returns {"fenced"} or {status the job now has}: "cancelled" if a cancel was wanted, which
--- wins over every other end. The same commit sent again is recognised by its number.
+--       12 steps of this slice  13… new messages (JSON each)
+-- Returns {"fenced"} or {status the job now has, jobs to hint}: "cancelled" if a cancel was wanted,
+-- which wins over every other end. Jobs to hint: {job id, status, spec, …}, whose turn has come; a
+-- job with a tenant that is handed over is hinted when it is among these. The same commit sent again is recognised by its number.
 --@include desk
+--@include turns
 local job = redis.call('HMGET', KEYS[1], 'epoch', 'run', 'status', 'cancel', 'agent', 'tenant')
 if job[1] ~= ARGV[2] then
   return {'fenced'}
@@ -28,7 +30,7 @@ local status, payload, kind, data = ARGV[5], ARGV[6], ARGV[8], ARGV[9]
 if job[4] then
   status, payload, kind, data = 'cancelled', job[4], 'cancelled', '{}'
 end
-for i = 12, #ARGV do
+for i = 13, #ARGV do
   redis.call('RPUSH', KEYS[2], ARGV[i])
 end
 redis.call('HSET', KEYS[1], 'run', ARGV[4], 'status', status, 'since', now,
@@ -38,6 +40,12 @@ if ARGV[10] == '1' then
 end
 list_out('running')
 local due = now + ARGV[7]
+local place = job[6] and place_of(ARGV[1])
+local lane = place and place.lane
+if place then
+  charge_slice(place, tonumber(ARGV[12]), now)
+  step_out(place)
+end
 local ended = status == 'succeeded' or status == 'failed' or status == 'cancelled'
 local reason = status == 'failed' and cjson.decode(payload).reason or nil
 if ended then
@@ -69,6 +77,8 @@ if timetable[1] then
   redis.call('ZADD', KEYS[4], now + math.floor(timetable[1].after_s * 1000), ARGV[1])
 elseif pause then
   redis.call('ZREM', KEYS[4], ARGV[1])
+elseif place and status == 'queued' then
+  line_up(place)
 else
   redis.call('ZADD', KEYS[4], due, ARGV[1])
 end
@@ -80,4 +90,11 @@ if pause then
 elseif ended then
   tell(status == 'succeeded' and 'finished' or status, job[5], {reason = reason})
 end
-return {status}
+if not lane then
+  return {status, {}}
+end
+local hints = fill_window(lane, now)
+if place.lane ~= lane then
+  add_hints(hints, fill_window(place.lane, now))
+end
+return {status, hints}
