@@ -1,7 +1,12 @@
-"""Our Redis URLs as Celery and kombu spell them: one setting is enough for store and broker."""
+"""Our URLs as Celery and kombu spell them: one setting is enough for store and broker.
+
+``rediss://`` and ``amqps://`` check the server's certificate and name. Files stand in the query of
+both: ``?ssl_ca_certs=/ca.pem&ssl_certfile=/me.pem&ssl_keyfile=/me.key``.
+"""
 
 from __future__ import annotations
 
+import ssl
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qs, quote, urlencode, urlsplit
@@ -9,6 +14,8 @@ from urllib.parse import parse_qs, quote, urlencode, urlsplit
 from api_client.connection import SentinelUrl, describe
 from api_client.errors import InvalidInput
 
+_FILES = frozenset({"ssl_ca_certs", "ssl_certfile", "ssl_keyfile"})
+_REQS = {"none": ssl.CERT_NONE, "optional": ssl.CERT_OPTIONAL}
 _REDIS = ("redis", "rediss", "redis+socket", "sentinel")
 
 
@@ -19,10 +26,12 @@ class CeleryUrl:
     Attributes:
         url: for ``broker_url`` or ``result_backend``.
         options: what belongs beside it into the transport options.
+        tls: for ``broker_use_ssl``; ``None`` without TLS.
     """
 
     url: str
     options: dict[str, Any] = field(default_factory=dict)
+    tls: dict[str, Any] | None = None
 
     @property
     def is_redis(self) -> bool:
@@ -34,7 +43,7 @@ def for_celery(url: str) -> CeleryUrl:
     """The URL in Celery's spelling; what is not ours (``amqp://`` …) stays as it is.
 
     Raises:
-        InvalidInput: a ``sentinel://`` URL of another form.
+        InvalidInput: a ``sentinel://`` URL of another form, or an option of TLS that is none.
     """
     scheme = urlsplit(url).scheme
     if scheme == "sentinel":
@@ -42,7 +51,9 @@ def for_celery(url: str) -> CeleryUrl:
     if scheme == "unix":
         return CeleryUrl(_socket(url))
     if scheme == "rediss":
-        return CeleryUrl(_checked(url))
+        return _checked(url)
+    if scheme == "amqps":
+        return _amqps(url)
     return CeleryUrl(url)
 
 
@@ -70,9 +81,29 @@ def _socket(url: str) -> str:
     return f"redis+socket://{parts.path}?virtual_host={db}"
 
 
-def _checked(url: str) -> str:
-    """Celery wants to be told that certificates are checked, which is redis-py's default."""
+def _checked(url: str) -> CeleryUrl:
+    """Celery wants to be told that certificates are checked, which is redis-py's default.
+
+    Flower reads the same from ``broker_use_ssl``, and does without the URL's query.
+    """
     parts = urlsplit(url)
     query = parse_qs(parts.query)
-    query.setdefault("ssl_cert_reqs", ["required"])
-    return parts._replace(query=urlencode(query, doseq=True)).geturl()
+    reqs = query.setdefault("ssl_cert_reqs", ["required"])[-1]
+    tls: dict[str, Any] = {name: values[-1] for name, values in query.items() if name in _FILES}
+    tls["ssl_cert_reqs"] = _REQS.get(reqs, ssl.CERT_REQUIRED)
+    return CeleryUrl(parts._replace(query=urlencode(query, doseq=True)).geturl(), tls=tls)
+
+
+def _amqps(url: str) -> CeleryUrl:
+    """The query moves into ``broker_use_ssl``, under py-amqp's names; it is not checked without."""
+    parts = urlsplit(url)
+    query = {name: values[-1] for name, values in parse_qs(parts.query).items()}
+    if unknown := sorted(set(query) - _FILES):
+        raise InvalidInput(
+            f"broker URL {describe(url)!r}: {unknown[0]} is no option of it; there are "
+            f"{', '.join(sorted(_FILES))}"
+        )
+    files = {name.removeprefix("ssl_"): value for name, value in query.items()}
+    # kombu puts the host's name where there is none, so that it is checked as well.
+    tls = {**files, "cert_reqs": ssl.CERT_REQUIRED, "server_hostname": None}
+    return CeleryUrl(parts._replace(query="").geturl(), tls=tls)

@@ -252,6 +252,7 @@ def _producer_app(broker_url: str) -> Celery:
     app.conf.update(
         broker_connection_timeout=2,
         broker_transport_options=broker.options | sockets,
+        broker_use_ssl=broker.tls,
         task_publish_retry_policy={"max_retries": 1, "interval_start": 0.1},
     )
     return app

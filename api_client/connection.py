@@ -7,6 +7,7 @@ Sentinel (``sentinel_username`` and ``sentinel_password`` in the query, if the s
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -55,6 +56,8 @@ _NOT_NOW = (
     "TRYAGAIN",
     "MAXCLIENTS",
 )
+# What the server says of a command inside a script is another line, without the word.
+_REFUSED_INSIDE = re.compile(r"ACL failure|The user executing the script can't")
 # redis-py cuts the word off the text of the errors for which it has a class.
 _CUT_OFF: tuple[tuple[type[ResponseError], str], ...] = (
     (ReadOnlyError, "READONLY"),
@@ -208,8 +211,11 @@ def describe(url: str) -> str:
 
 
 @contextmanager
-def translated(where: str) -> Iterator[None]:
+def translated(where: str, act: str = "") -> Iterator[None]:
     """Turn redis-py's errors into ours.
+
+    Args:
+        act: what is done to jobs (``api_client.permits``), for who is not allowed to.
 
     Raises:
         StoreUnavailable: Redis cannot be reached, or refuses the command for now.
@@ -223,11 +229,23 @@ def translated(where: str) -> Iterator[None]:
         ) from error
     except ResponseError as error:
         text = _whole_line(error)
+        if text.startswith("NOPERM") or _REFUSED_INSIDE.search(text):
+            raise StoreUnavailable(f"Redis at {where} refuses: {text}; {_needed(act)}") from error
         if not text.startswith(_NOT_NOW) and not any(f" {word} " in text for word in _NOT_NOW):
             raise
         raise StoreUnavailable(f"Redis at {where} refuses: {text}") from error
     except RedisError as error:
         raise StoreUnavailable(f"Redis at {where}: {_first_line(error)}") from error
+
+
+def _needed(act: str) -> str:
+    """What a user lacks, and where it would be given."""
+    lacks = (
+        f"the permission to {act}, ~{{sk:*}}:may:{act}, or a key or command of it"
+        if act
+        else ("the permission for that command or key")
+    )
+    return f"this user lacks {lacks}. Connect as one that has it, see deploy/redis/users.acl"
 
 
 def _whole_line(error: ResponseError) -> str:

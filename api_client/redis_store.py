@@ -19,6 +19,7 @@ from api_client.contract import (
 from api_client.errors import JobNotFound, StoreUnavailable, shorten
 from api_client.keys import AGENTS, Keys, partition_of
 from api_client.live import LiveRecord, read_live
+from api_client.permits import act_of, with_permit
 from api_client.records import (
     check_offset,
     dumps,
@@ -93,8 +94,8 @@ class RedisJobStore(RedisDesk, RedisTenants):
         args: Sequence[Argument],
         scripts: Scripts = _SCRIPTS,
     ) -> Any:
-        with translated(self._where):
-            return scripts.run(self._redis, name, keys, args)
+        with translated(self._where, act_of(name)):
+            return scripts.run(self._redis, name, with_permit(name, keys), args)
 
     def create(self, spec: JobSpec, delay_ms: int = 0) -> Created:
         """See ``JobStore.create``."""
@@ -127,8 +128,8 @@ class RedisJobStore(RedisDesk, RedisTenants):
         """Run the script; if asked to, wait on the same connection until replicas have it."""
         if not self._wait_replicas:
             return self._run("create", keys, args)
-        with translated(self._where), self._redis.client() as connection:
-            reply = _SCRIPTS.run(connection, "create", keys, args)
+        with translated(self._where, act_of("create")), self._redis.client() as connection:
+            reply = _SCRIPTS.run(connection, "create", with_permit("create", keys), args)
             reached = connection.wait(self._wait_replicas, self._wait_timeout_ms)
         if reached < self._wait_replicas:
             raise StoreUnavailable(

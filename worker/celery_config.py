@@ -13,6 +13,7 @@ from celery.worker.consumer import Consumer
 
 from api_client.celery_urls import for_celery
 from api_client.errors import InvalidInput
+from worker import watching
 from worker.consumer import OneByOne
 from worker.settings import Settings
 
@@ -56,7 +57,11 @@ def ours(settings: Settings) -> dict[str, Any]:
         "broker_connection_retry_on_startup": True,
         "broker_connection_max_retries": None,
         "broker_channel_error_retry": True,
-        "broker_transport_options": broker.options | (_SOCKETS if broker.is_redis else {}),
+        "broker_transport_options": broker.options
+        | (_SOCKETS if broker.is_redis else {})
+        | (watching.TRANSPORT_OPTIONS if settings.watch_only and broker.is_redis else {}),
+        "broker_use_ssl": broker.tls,
+        "control_exchange": watching.EXCHANGE if settings.watch_only else "celery",
         "result_backend_transport_options": backend.options,
         "redis_socket_timeout": _SOCKETS["socket_timeout"],
         "redis_socket_connect_timeout": _SOCKETS["socket_connect_timeout"],

@@ -23,6 +23,7 @@ from worker.discovery import load_agents, with_delegates
 from worker.service import Service
 from worker.settings import Settings
 from worker.tasks import AgentTask, cancel_task, signal_task
+from worker.watching import Onlookers
 
 
 def install(
@@ -53,6 +54,7 @@ def install(
     app.control_cls = with_durable_revoke(symbol_by_name(str(app.control_cls)), service)  # type: ignore[assignment]
     app.conf.worker_consumer = with_calm_leave(symbol_by_name(app.conf.worker_consumer))
     app.steps["worker"].add(Keeper)
+    app.steps["consumer"].add(Onlookers)
     app.stepkeeper = service  # type: ignore[attr-defined]
     task_revoked.connect(note_revoked, weak=False, dispatch_uid="stepkeeper-revoked")
     return service

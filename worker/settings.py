@@ -57,6 +57,8 @@ class Settings(BaseSettings):
             by default): ``{"api.openai.com/gpt-5": {"rpm": 500, "tpm": 200000, "in_flight": 20}}``.
             A limit set at run time (``stepkeeper limits set``) goes before.
         limits_minute_s: length of the minute in which they are counted; shorter in tests only.
+        watch_only: this program looks, and gives no commands: it asks workers through a mailbox
+            that takes none (``worker.watching``). For ``doctor``, ``top`` and Flower.
         otel: make OpenTelemetry spans; where they go stands in ``OTEL_…``.
         otel_content: record messages, arguments and results in them.
     """
@@ -93,6 +95,7 @@ class Settings(BaseSettings):
     webhook_attempts: int = Field(default=15, ge=1)
     model_limits: dict[str, Limit] = Field(default_factory=dict)
     limits_minute_s: float = Field(default=60.0, ge=0.5, le=60.0)
+    watch_only: bool = False
     otel: bool = False
     otel_content: bool = False
 

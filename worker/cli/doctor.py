@@ -39,6 +39,9 @@ def doctor(
     workers: Annotated[
         bool, typer.Option(help="Whether workers should be running already.")
     ] = True,
+    writes: Annotated[
+        bool, typer.Option(help="Whether this Redis user should be able to run jobs.")
+    ] = True,
     model: Annotated[
         bool, typer.Option("--model", help="Also ask the model's API (LLM_BASE_URL, LLM_API_KEY).")
     ] = False,
@@ -53,7 +56,7 @@ def doctor(
     }
     known = {name: value for name, value in given.items() if value is not None}
     settings = Settings.from_env(redis_url=session.url, **known)
-    found = examine(Patient(settings, _app(app) if app else None, workers, model))
+    found = examine(Patient(settings, _app(app) if app else None, workers, model, writes))
     value = {"findings": [finding.as_json() for finding in found]}
     session.out.result(value, _text(found))
     return failures.FAILED if any(f.level == "error" for f in found) else failures.OK

@@ -15,7 +15,6 @@ from worker.cli import failures
 from worker.cli.command import command
 
 if TYPE_CHECKING:
-    from celery import Celery
     from rich.console import RenderableType
 
     from api_client.contract import JobView
@@ -64,7 +63,9 @@ def workers(session: Session) -> dict[str, int]:
     """Concurrency of the workers that answer within a second, by node."""
     from kombu.exceptions import OperationalError
 
-    app = _app(session)
+    from worker.cli.asking import asking_app
+
+    app = asking_app(session)
     connection = app.connection_for_read()
     away: tuple[type[BaseException], ...] = (
         OperationalError,
@@ -80,18 +81,6 @@ def workers(session: Session) -> dict[str, int]:
     return {
         node: int(answer["pool"].get("max-concurrency") or 0) for node, answer in answers.items()
     }
-
-
-def _app(session: Session) -> Celery:
-    from celery import Celery
-
-    from worker.celery_config import ours
-    from worker.settings import Settings
-
-    broker = session.common.broker_url or session.url
-    app = Celery("stepkeeper-top", set_as_current=False)
-    app.conf.update(ours(Settings.from_env(redis_url=session.url, broker_url=broker)))
-    return app
 
 
 class _Asking:

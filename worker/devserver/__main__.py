@@ -37,6 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m worker.devserver", description=__doc__)
     parser.add_argument("--model", required=True, help="package.module:attribute, or its factory")
     parser.add_argument("--port", type=int, default=0, help="0 (the default) takes a free one")
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen on; loopback")
     parser.add_argument("--latency", type=float, default=0.0, help="seconds before each answer")
     parser.add_argument("--strict", action="store_true", help="refuse what strict providers refuse")
     given = parser.parse_args(arguments)
@@ -48,6 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         strict=Strict() if given.strict else None,
         latency=given.latency,
         port=given.port,
+        host=given.host,
         keep_requests=False,
     )
     with server:

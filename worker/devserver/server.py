@@ -48,6 +48,7 @@ class ModelServer:
         faults: for the first requests, in their order; None answers properly.
         latency: seconds before each proper answer.
         port: 0 for a free one.
+        host: the address to listen on.
         keep_requests: False for load tests; only the number is kept then.
     """
 
@@ -59,6 +60,7 @@ class ModelServer:
         faults: Iterable[Fault | None] = (),
         latency: float = 0.0,
         port: int = 0,
+        host: str = "127.0.0.1",
         keep_requests: bool = True,
     ) -> None:
         self.model = as_model(source)
@@ -67,6 +69,7 @@ class ModelServer:
         self.always: Fault | None = None
         self.latency = latency
         self.port = port
+        self._host = host
         self.requests: list[Recorded] = []
         self.count = 0
         self.connections = 0
@@ -156,7 +159,7 @@ class ModelServer:
 
     async def _listen(self) -> asyncio.Server:
         return await asyncio.start_server(
-            self._serve_connection, "127.0.0.1", self.port, limit=2**20, backlog=4096
+            self._serve_connection, self._host, self.port, limit=2**20, backlog=4096
         )
 
     async def _close(self, server: asyncio.Server) -> None:

@@ -28,12 +28,14 @@ class Patient:
             given.
         workers: whether workers should be running.
         model: whether to ask the model's API.
+        writes: whether the Redis user should be able to do what jobs need; a monitor's is not.
     """
 
     settings: Settings
     app: Celery | None = None
     workers: bool = True
     model: bool = False
+    writes: bool = True
     environment: Mapping[str, str] = field(default_factory=lambda: os.environ)
 
 
@@ -71,7 +73,7 @@ def _store(patient: Patient, app: Celery) -> Findings:
     where = describe(settings.redis_url)
     with connect(settings.redis_url, timeout_s=3.0) as client:
         try:
-            facts = server.gather(client, where, settings.partitions)
+            facts = server.gather(client, where, settings.partitions, writes=patient.writes)
         except StoreUnavailable as reason:
             yield error(
                 "redis", "STEPKEEPER_REDIS_URL", str(reason), "start it, or correct the URL"

@@ -74,8 +74,11 @@ class ServerFacts:
     strays: list[int] = field(default_factory=list)
 
 
-def gather(client: Client, where: str, partitions: int) -> ServerFacts:
+def gather(client: Client, where: str, partitions: int, *, writes: bool = True) -> ServerFacts:
     """Ask the server.
+
+    Args:
+        writes: whether this user should be able to do what jobs need.
 
     Raises:
         StoreUnavailable: it does not answer at all.
@@ -90,7 +93,7 @@ def gather(client: Client, where: str, partitions: int) -> ServerFacts:
             found = _allowed(facts.blind, "CONFIG GET", partial(client.config_get, name)) or {}
             facts.config = {**facts.config, **{_text(k): _text(v) for k, v in found.items()}}
         facts.anonymous = _lets_anybody_in(client, facts)
-        _probe(client, facts)
+        _probe(client, facts, writes)
         facts.strays = _strays(client, partitions)
     facts.blind = sorted(set(facts.blind))
     return facts
@@ -136,8 +139,8 @@ def _lets_anybody_in(client: Client, facts: ServerFacts) -> bool:
     return "nopass" in flags and "off" not in flags
 
 
-def _probe(client: Client, facts: ServerFacts) -> None:
-    """Do once what jobs do all the time."""
+def _probe(client: Client, facts: ServerFacts, writes: bool) -> None:
+    """Do once what jobs do all the time; without ``writes``, only the reading of it."""
     keys = Keys(0)
     names = [*keys.of_job("doctor"), f"{keys.prefix}doctor"]
     acts: tuple[Callable[[], Any], ...] = (
@@ -146,7 +149,7 @@ def _probe(client: Client, facts: ServerFacts) -> None:
         lambda: client.xread({keys.trace("doctor"): "0"}),
         lambda: client.hget(AGENTS, "doctor"),
     )
-    for act in acts:
+    for act in acts if writes else acts[1:]:
         try:
             act()
         except NoPermissionError as refused:
