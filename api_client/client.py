@@ -7,6 +7,7 @@ print(client.wait(job_id, timeout_s=60).value)
 
 from __future__ import annotations
 
+import logging
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,6 +27,7 @@ from api_client.desk import Desk
 from api_client.errors import (
     JobCancelled,
     JobFailed,
+    StoreUnavailable,
     UnknownAgent,
     WaitTimeout,
     shorten,
@@ -38,6 +40,8 @@ from api_client.tracing import trace_headers
 
 if TYPE_CHECKING:
     from celery import Celery
+
+log = logging.getLogger(__name__)
 
 
 class AgentClient(Desk):
@@ -71,6 +75,7 @@ class AgentClient(Desk):
         )
         self._broker_url = broker_url or url
         self._app = app
+        self._routes_itself = app is not None
         self._queue = queue
 
     # --- submitting ------------------------------------------------------------------------
@@ -153,7 +158,21 @@ class AgentClient(Desk):
 
         if self._app is None:
             self._app = _producer_app(self._broker_url)
-        try_hint(self._app, spec)
+        try_hint(self._app, spec if self._routes_itself else self._routed(spec))
+
+    def _routed(self, spec: JobSpec) -> JobSpec:
+        """The job, with the queue to which its workers' app routes it, if it names none itself."""
+        if not spec.message.keys().isdisjoint(("queue", "exchange", "routing_key")):
+            return spec
+        try:
+            known = {info.name: info.queue for info in self._store.agents()}
+        except StoreUnavailable as error:
+            log.warning("job %s: the queue of its workers is not known: %s", spec.job_id, error)
+            return spec
+        queue = self._queue or known.get(spec.agent)
+        if not queue:
+            return spec
+        return spec.model_copy(update={"message": {**spec.message, "queue": queue}})
 
     # --- following -------------------------------------------------------------------------
 

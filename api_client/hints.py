@@ -72,8 +72,11 @@ def plain_options(options: Mapping[str, Any]) -> dict[str, Any]:
     return plain
 
 
-def send_hint(app: Celery, spec: JobSpec) -> None:
+def send_hint(app: Celery, spec: JobSpec, *, declares: bool = True) -> None:
     """Publish one hint.
+
+    Args:
+        declares: make its queue first, if there is none.
 
     Raises:
         Whatever the broker's transport raises; the sweep covers for a hint that was not sent.
@@ -98,6 +101,8 @@ def send_hint(app: Celery, spec: JobSpec) -> None:
     with app.producer_or_acquire(None) as producer:
         if spec.priority:
             routing["priority"] = celery_priority(spec.priority, producer.connection)
+        if not declares:
+            routing["declare"] = ()
         app.amqp.send_task_message(producer, name, message, headers=headers, **routing)
 
 
@@ -117,7 +122,12 @@ def try_hint(app: Celery, spec: JobSpec) -> bool:
         *connection.channel_errors,
     )
     try:
-        send_hint(app, spec)
+        try:
+            send_hint(app, spec)
+        except connection.channel_errors as error:
+            # The queue is there, and has properties that this program does not know.
+            log.debug("job %s: hinted without declaring its queue: %s", spec.job_id, error)
+            send_hint(app, spec, declares=False)
     except away as error:
         log.warning("job %s: its hint could not be sent, a sweep will: %s", spec.job_id, error)
         return False

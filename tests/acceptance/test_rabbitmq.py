@@ -5,6 +5,7 @@ Where RabbitMQ is not installed its half is skipped; in CI it must be there.
 
 from __future__ import annotations
 
+import json
 import uuid
 from collections.abc import Iterator
 from typing import Any
@@ -14,6 +15,7 @@ from celery import Celery
 from kombu import Connection
 
 from api_client import AgentClient
+from api_client.redis_store import FIRST_HINT_GRACE_MS
 from tests.support.lab import Lab
 from tests.support.rabbitmq import RabbitServer, server_program
 from tests.support.workers import RunningWorker, eventually
@@ -44,10 +46,12 @@ class Shop:
         self.client = AgentClient(lab.url, broker_url=broker_url)
         self.plain = Celery("plain", broker=broker_url, backend=lab.url, set_as_current=False)
 
-    def worker(self, name: str = "w1@test", **options: Any) -> RunningWorker:
+    def worker(
+        self, name: str = "w1@test", env: dict[str, str] | None = None, **options: Any
+    ) -> RunningWorker:
         """A worker that takes messages from the broker of this test."""
-        env = {"STEPKEEPER_BROKER_URL": self.broker_url, "STEPKEEPER_HINT_CAP_S": "2"}
-        return self.lab.worker(name, env=env, **options)
+        own = {"STEPKEEPER_BROKER_URL": self.broker_url, "STEPKEEPER_HINT_CAP_S": "2"}
+        return self.lab.worker(name, env={**own, **(env or {})}, **options)
 
     def submit(self, words: str, **options: Any) -> str:
         """By our client."""
@@ -134,6 +138,23 @@ def test_chains_and_links_see_the_answer(shop: Shop) -> None:
     answer = str(result.get(timeout=30))
     assert answer == answer.upper() != ""
     assert shop.lab.ledger.wait("task", where="link")[0]["value"] == answer
+
+
+def test_a_queue_that_has_properties_of_its_own(shop: Shop) -> None:
+    """The client declares a plain queue of that name; the broker refuses that, not the message."""
+    shop.worker(
+        options=("--queues=vip",),
+        env={"TEST_CONF": json.dumps({"task_queue_max_priority": 5})},
+    )
+    client = AgentClient(shop.lab.url, broker_url=shop.broker_url, queue="vip")
+    job_id = client.submit("plan", "ask look @a", priority=5, check_agent=False)
+    shop.lab.wait_status(job_id, "paused")
+    client.signal(job_id, {"kind": "answer", "value": "yes"})
+    shop.lab.wait_published(job_id)
+    claims = [event for event in shop.lab.events(job_id, "claimed")]
+    assert len(claims) == 2
+    waited = shop.lab.events(job_id, "claimed")[1].at - shop.lab.events(job_id, "signal")[0].at
+    assert waited < FIRST_HINT_GRACE_MS
 
 
 def test_doubled_messages_change_nothing(shop: Shop) -> None:
