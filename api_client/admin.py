@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from redis.exceptions import ResponseError
 
+from api_client.codec import encode
 from api_client.connection import translated
 from api_client.contract import SCHEMA_VERSION, JobSpec, JobStatus, JobView
 from api_client.errors import Conflict, StoreUnavailable
@@ -187,7 +188,7 @@ class AdminStore(SurveyStore):
         spec = like.model_copy(update={"job_id": new, "message": message})
         args: list[Any] = [
             new,
-            spec.model_dump_json(exclude_defaults=True),
+            encode(spec.model_dump_json(exclude_defaults=True)),
             spec.agent,
             SCHEMA_VERSION,
             spec.retention_s,
@@ -197,7 +198,7 @@ class AdminStore(SurveyStore):
             spec.tenant,
             labels_of(spec),
             *turn_of(spec),
-            *map(dumps, beginning.messages),
+            *(encode(dumps(message)) for message in beginning.messages),
         ]
         if not self._run("fork", self._keys(new).of_transition(new), args):
             raise Conflict(f"job {new} exists already; choose another id")

@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from api_client.answers import check_answer
-from api_client.contract import MAX_SIGNAL_CHARACTERS, SIGNAL, JobView, Pause, Signal
+from api_client.contract import SIGNAL, JobView, Pause, Signal
 from api_client.errors import Conflict, InvalidInput, JobNotFound, SignalRefused
 from api_client.faithful import check_faithful
 from api_client.inbox import InboxFilter
@@ -18,6 +18,7 @@ from api_client.labels import may_answer
 from api_client.lists import Unreadable
 from api_client.records import one_line
 from api_client.refusals import refusal
+from api_client.sizes import check_depth, check_size, sizes
 from api_client.store import JobStore
 
 PAGE = 200
@@ -31,11 +32,13 @@ def parse_signal(signal: Signal | Mapping[str, Any]) -> Signal:
         SignalRefused: an unknown kind or a wrong form, in one line.
         InvalidInput: it is too long, or holds what JSON cannot carry.
     """
+    allowed = sizes()
+    given = signal if isinstance(signal, Mapping) else dict(signal)
+    check_depth("signal", given, allowed.max_depth)
     parsed = _parsed(signal)
     check_faithful("signal", parsed)
-    size = len(parsed.model_dump_json())
-    if size > MAX_SIGNAL_CHARACTERS:
-        raise InvalidInput(f"signal: {size} characters, at most {MAX_SIGNAL_CHARACTERS} allowed")
+    text, advice = parsed.model_dump_json(), "store it elsewhere and pass a reference"
+    check_size("signal", text, allowed.max_signal_bytes, "max_signal_bytes", advice)
     return parsed
 
 

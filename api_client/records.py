@@ -10,6 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from api_client import runs
+from api_client.codec import decode, decoded
 from api_client.contract import (
     SCHEMA_VERSION,
     AnsweredPause,
@@ -44,7 +45,7 @@ def dumps(value: Any) -> str:
 
 def pairs(flat: Iterable[bytes]) -> dict[str, str]:
     """A flat reply of field, value, field, value … as a dict of texts."""
-    items = [item.decode() for item in flat]
+    items = [decoded(item) for item in flat]
     return dict(zip(items[::2], items[1::2], strict=True))
 
 
@@ -88,7 +89,7 @@ def read_record(job_id: str, raw: Mapping[bytes, bytes]) -> JobView:
         JobUnreadable: says what is wrong with the record.
     """
     try:
-        return read_view({name.decode(): value.decode() for name, value in raw.items()})
+        return read_view(texts_of(raw))
     except JobUnreadable as error:
         raise unreadable(job_id, "record", str(error)) from None
     except ValidationError as error:
@@ -99,6 +100,15 @@ def read_record(job_id: str, raw: Mapping[bytes, bytes]) -> JobView:
         raise unreadable(job_id, "record", " ".join(str(error).split())) from None
 
 
+def texts_of(raw: Mapping[bytes, bytes]) -> dict[str, str]:
+    """A hash as texts.
+
+    Raises:
+        ValueError: one of them was packed in a way that this program does not know.
+    """
+    return {name.decode(): decoded(value) for name, value in raw.items()}
+
+
 def read_message(job_id: str, number: int, text: bytes) -> dict[str, Any]:
     """One message of a transcript.
 
@@ -106,7 +116,7 @@ def read_message(job_id: str, number: int, text: bytes) -> dict[str, Any]:
         JobUnreadable: it is no JSON object.
     """
     try:
-        message = json.loads(text)
+        message = json.loads(decode(text))
     except (ValueError, RecursionError) as error:
         raise unreadable(job_id, f"message {number}", f"not JSON: {error}") from None
     if not isinstance(message, dict):
@@ -186,7 +196,7 @@ def read_event(event_id: bytes, fields: Mapping[bytes, bytes]) -> Event:
     """One record of a trace stream; of the kind ``unreadable`` if somebody else has written it."""
     try:
         [(name, value)] = fields.items()
-        kind, data = runs.read_event(name.decode(), value.decode())
+        kind, data = runs.read_event(name.decode(), decoded(value))
         return Event(id=event_id.decode(), kind=kind, data=data)
     except (ValueError, TypeError) as error:
         why = one_line(error) if isinstance(error, ValidationError) else str(error)

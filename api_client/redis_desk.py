@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from api_client.codec import encode
 from api_client.connection import Client, translated
 from api_client.contract import Delivery, JobEvent, JobStatus, Mail, Wish
 from api_client.errors import InvalidInput, JobUnreadable, shorten
@@ -26,7 +27,7 @@ from api_client.lists import (
     status_of,
     write_cursor,
 )
-from api_client.records import EVENT_ID_PATTERN, read_record
+from api_client.records import EVENT_ID_PATTERN, read_record, texts_of
 from api_client.redis_walk import Walk
 from api_client.refusals import not_told
 from api_client.scripts import Argument, Scripts
@@ -59,7 +60,7 @@ class RedisDesk:
     def message(self, job_id: str, mail: Mail, message_id: str) -> None:
         """See ``JobStore.message``."""
         text = mail.model_dump_json(exclude_defaults=True, exclude={"number"})
-        args: list[Argument] = [message_id, text, MAX_UNHEARD]
+        args: list[Argument] = [message_id, encode(text), MAX_UNHEARD]
         self._tell(job_id, "message", args)
 
     def halt(self, job_id: str, wish: Wish) -> None:
@@ -209,7 +210,7 @@ class RedisDesk:
         return found
 
     def _of_post(self, keys: Keys, job_id: str, raw: dict[bytes, bytes]) -> list[Delivery]:
-        fields = {name.decode(): value.decode() for name, value in raw.items()}
+        fields = texts_of(raw)
         ids = [f"{job_id}/{number}" for number in fields if number.isdigit()]
         due = self._redis.zmscore(keys.outbox, ids) if ids else []
         return [read_delivery(i, fields, d) for i, d in zip(ids, due, strict=True)]

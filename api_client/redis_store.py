@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Any, Self
 
+from api_client.codec import decode, encode
 from api_client.connection import Client, connect, describe, translated
 from api_client.contract import (
     JOB_ID_PATTERN,
@@ -103,7 +104,7 @@ class RedisJobStore(RedisDesk, RedisTenants):
         text = spec.model_dump_json(exclude_defaults=True)
         args: list[Argument] = [
             spec.job_id,
-            text,
+            encode(text),
             spec.agent,
             SCHEMA_VERSION,
             spec.retention_s,
@@ -114,12 +115,14 @@ class RedisJobStore(RedisDesk, RedisTenants):
             labels_of(spec),
             *turn_of(spec),
             int(bool(spec.parent)),
+            "" if spec.start_within_ms is None else spec.start_within_ms,
         ]
         match self._create(spec.job_id, keys, args):
             case [1, held]:
                 return Created(spec, new=True, held=bool(held))
             case [0, stored, held]:
-                return Created(JobSpec.model_validate_json(stored), new=False, held=bool(held))
+                known = JobSpec.model_validate_json(decode(stored))
+                return Created(known, new=False, held=bool(held))
             case [_, tenant, present, cap]:
                 raise backlog_full(tenant.decode(), present, cap, len(self._partitions))
         raise AssertionError("create.lua answers in one of three ways")
@@ -195,7 +198,7 @@ class RedisJobStore(RedisDesk, RedisTenants):
         args: list[Argument] = [
             job_id,
             pause_id,
-            signal.model_dump_json(),
+            encode(signal.model_dump_json()),
             signal.kind,
             signal.by,
             signal_id,

@@ -9,14 +9,15 @@ from pydantic import ValidationError
 
 from api_client.contract import (
     DEFAULT_RETENTION_S,
-    MAX_INPUT_CHARACTERS,
     MAX_TENANT_CHARACTERS,
     JobSpec,
 )
 from api_client.errors import IdempotencyConflict, InvalidInput, shorten
 from api_client.faithful import check_faithful
 from api_client.records import dumps, one_line
+from api_client.sizes import check_depth, check_size, sizes
 
+_ELSEWHERE = "store it elsewhere and pass a reference"
 _TEN_YEARS_S = 10 * 365 * 24 * 3600
 _KEYWORDS = ("input", "metadata", "tenant", "labels", "priority")
 
@@ -46,6 +47,9 @@ def make_spec(
         raise InvalidInput(f"metadata: a JSON object is expected (given: {shorten(metadata)})")
     if isinstance(labels, str):
         raise InvalidInput(f"labels: a list of texts is expected (given: {shorten(labels)})")
+    allowed = sizes()
+    for name, value in (("input", input), ("metadata", metadata)):
+        check_depth(name, value, allowed.max_depth)
     try:
         spec = JobSpec.model_validate(
             {
@@ -61,18 +65,16 @@ def make_spec(
                 "message": dict(message or {}),
             }
         )
-        size = len(dumps(spec.input))
+        texts = dumps(spec.input), dumps(spec.metadata)
     except ValidationError as error:
         raise InvalidInput(f"job for agent {shorten(agent)}: {one_line(error)}") from None
     except (TypeError, ValueError) as error:
         raise InvalidInput(f"job for agent {shorten(agent)}: {error}") from None
     except RecursionError:
         raise InvalidInput(f"job for agent {shorten(agent)}: nested too deeply") from None
-    if size > MAX_INPUT_CHARACTERS:
-        raise InvalidInput(
-            f"input: {size} characters, at most {MAX_INPUT_CHARACTERS} are allowed; "
-            "store it elsewhere and pass a reference"
-        )
+    for name, text in zip(("input", "metadata"), texts, strict=True):
+        field = f"max_{name}_bytes"
+        check_size(name, text, getattr(allowed, field), field, _ELSEWHERE)
     check_faithful(f"job for agent {shorten(agent)}", spec)
     check_job_tenant(spec.tenant)
     return spec

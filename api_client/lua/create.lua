@@ -2,7 +2,7 @@
 --
 -- KEYS  1 record (hash)  2 transcript (list)  3 trace (stream)  4 due index (zset)
 --       5 prefix of the status indexes (zsets, "…is:" .. status)
--- ARGV  1 job id  2 spec (JSON)  3 agent  4 schema version  5 retention (s)
+-- ARGV  1 job id  2 spec (JSON, packed if it is long: api_client/codec.py)  3 agent  4 schema version  5 retention (s)
 --       6 time (ms) to give the first hint before a sweep sends another
 --       7 delay (ms) before which the job must not start, 0 for none
 --       8 "1" if a WAIT for replicas follows: it waits for this connection's last write, so a job
@@ -10,6 +10,7 @@
 --       9 tenant, or ""  10 labels (JSON), or ""
 --       11 the Celery queue that it was sent to, or ""  12 rank of its priority, or ""
 --       13 "1" if limits of what may wait do not hold for it
+--       14 time (ms) within which it must have begun, or ""
 -- Returns {1, "1" if it waits for its tenant's turn and is not to be hinted} if the job is new,
 --         {0, spec, the same} with the stored spec if the id exists,
 --         {2, tenant, present, cap}: refused, so many jobs of the tenant may wait, or of all for "".
@@ -83,13 +84,10 @@ note_tenant(ARGV[9], ARGV[11], ARGV[12])
 if ARGV[10] ~= '' then
   redis.call('HSET', KEYS[1], 'labelled', ARGV[10])
 end
-local start_by
-if string.find(ARGV[2], '"start_within_ms"', 1, true) then
-  local within = tonumber(cjson.decode(ARGV[2]).start_within_ms)
-  start_by = within and now + within
-  if start_by then
-    redis.call('HSET', KEYS[1], 'start_by', start_by)
-  end
+local within = tonumber(ARGV[14] or '')
+local start_by = within and now + within
+if start_by then
+  redis.call('HSET', KEYS[1], 'start_by', start_by)
 end
 local job = ARGV[7] == '0' and ARGV[9] ~= '' and place_of(ARGV[1])
 if job then

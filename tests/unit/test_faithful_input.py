@@ -26,7 +26,7 @@ UNFAITHFUL = [
     pytest.param({"a": [math.inf]}, id="infinite"),
     pytest.param("\ud800", id="half a surrogate pair"),
     pytest.param({"\udfff": 1}, id="in a key"),
-    *(pytest.param(nested(depth), id=f"{depth} levels") for depth in (200, 300, 900, 5000)),
+    *(pytest.param(nested(depth), id=f"{depth} levels") for depth in (101, 200, 300, 900, 5000)),
 ]
 
 
@@ -55,7 +55,7 @@ def test_so_is_a_decision_that_came_as_a_value() -> None:
         parse_signal(Answer(value=math.nan))
 
 
-@pytest.mark.parametrize("value", ["\0 💥", 10**400, -0.0, 1.7e308, nested(190), {"": [{}]}, False])
+@pytest.mark.parametrize("value", ["\0 💥", 10**400, -0.0, 1.7e308, nested(100), {"": [{}]}, False])
 def test_odd_values_that_json_carries_are_taken(value: Any) -> None:
     spec = make_spec(job_id="j", agent="shop", input=value)
     assert spec.model_validate_json(spec.model_dump_json()).input == value

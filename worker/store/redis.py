@@ -11,6 +11,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from api_client.codec import decode, decoded, encode
 from api_client.connection import translated
 from api_client.contract import (
     DEFAULT_RETENTION_S,
@@ -27,7 +28,7 @@ from api_client.contract import (
 )
 from api_client.keys import AGENTS
 from api_client.live import LIVE_LENGTH, LIVE_TTL_S
-from api_client.records import children_of, dumps, one_line, pairs, read_mail
+from api_client.records import children_of, dumps, one_line, pairs, read_mail, texts_of
 from api_client.redis_store import RedisJobStore
 from api_client.runs import number, numbered, write_event
 from api_client.scripts import Argument, Scripts
@@ -118,7 +119,7 @@ class RedisCheckpointStore(RedisJobStore):
             )
         was, waited_ms = reply[3].decode(), int(reply[4])
         return replace(
-            _claimed(record, [json.loads(item) for item in reply[2]]),
+            _claimed(record, [json.loads(decode(item)) for item in reply[2]]),
             was=JobStatus(was) if was else None,
             waited_ms=waited_ms if was else None,
             crowded=bool(reply[6]),
@@ -152,19 +153,19 @@ class RedisCheckpointStore(RedisJobStore):
         return self._begin_commit(ticket, progress)
 
     def _begin_commit(self, ticket: Ticket, progress: Progress) -> Callable[[], CommitAnswer]:
-        args = [
+        args: list[str | bytes] = [
             str(ticket.seq),
             number(ticket.seq, progress.run),
-            *write_event(progress.kind, progress.data, dumps),
+            *write_event(progress.kind, progress.data, _packed),
             "1" if progress.consumes_signal else "0",
             "" if progress.heard is None else str(progress.heard),
-            *map(dumps, progress.messages),
+            *map(_packed, progress.messages),
         ]
         command = self._commit_head(ticket.job_id, ticket.epoch).packed(args)
         general = partial(self._commit_by_general_way, ticket, args)
         return CommitCall(self._wire, command, general, self._where)
 
-    def _commit_by_general_way(self, ticket: Ticket, args: Sequence[str]) -> Any:
+    def _commit_by_general_way(self, ticket: Ticket, args: Sequence[str | bytes]) -> Any:
         keys = self._keys(ticket.job_id).of_job(ticket.job_id)
         return self._call("commit", keys, [ticket.epoch, *args])
 
@@ -181,11 +182,11 @@ class RedisCheckpointStore(RedisJobStore):
             settlement.status,
             _stored(payload),
             settlement.delay_ms,
-            *write_event(progress.kind, progress.data, dumps),
+            *write_event(progress.kind, progress.data, _packed),
             int(progress.consumes_signal),
             ",".join(settlement.channels),
             settlement.steps,
-            *map(dumps, progress.messages),
+            *map(_packed, progress.messages),
         ]
         keys = self._keys(ticket.job_id).of_telling(ticket.job_id)
         answer = self._call("settle", keys, args)
@@ -215,7 +216,7 @@ class RedisCheckpointStore(RedisJobStore):
         key = self._keys(job_id).job(job_id)
         with translated(self._where):
             raw = self._redis.hgetall(key)
-        return read_mail({name.decode(): value.decode() for name, value in raw.items()})
+        return read_mail(texts_of(raw))
 
     def pace(
         self,
@@ -241,8 +242,11 @@ class RedisCheckpointStore(RedisJobStore):
         found: list[Post] = []
         for keys in self._partitions:
             reply = self._call("fetch_post", [keys.outbox, keys.post_prefix], [limit, lease_ms])
-            for post_id, text, tries in zip(reply[::3], reply[1::3], reply[2::3], strict=True):
-                found.append(Post(post_id.decode(), tries=int(tries), **json.loads(text)))
+            posts = zip(reply[::4], reply[1::4], reply[2::4], reply[3::4], strict=True)
+            for post_id, text, tries, payload in posts:
+                told = json.loads(text)
+                told["payload"] = decoded(payload) if payload else told["payload"]
+                found.append(Post(post_id.decode(), tries=int(tries), **told))
         return found
 
     def note_post(self, post_id: str, state: PostState, error: str = "", delay_ms: int = 0) -> None:
@@ -262,7 +266,7 @@ class RedisCheckpointStore(RedisJobStore):
     def wake(self, job_id: str) -> JobSpec | None:
         """See ``CheckpointStore.wake``."""
         spec = self._call("wake", self._keys(job_id).of_transition(job_id), [job_id])
-        return None if spec is None else JobSpec.model_validate_json(spec)
+        return None if spec is None else JobSpec.model_validate_json(decode(spec))
 
     def sweep(self, *, limit: int, grace_ms: int, cap_ms: int) -> list[Hint]:
         """See ``CheckpointStore.sweep``."""
@@ -285,7 +289,7 @@ class RedisCheckpointStore(RedisJobStore):
         for keys in partitions:
             names = [keys.due, keys.job_prefix, keys.index(JobStatus.RUNNING)]
             reply = self._call("abandon", names, [owner_prefix, keep, job_id, delay_ms])
-            freed.extend(JobSpec.model_validate_json(spec) for spec in reply[1::2])
+            freed.extend(JobSpec.model_validate_json(decode(spec)) for spec in reply[1::2])
         return freed
 
     def announce_slots(self, slots: Slots) -> None:
@@ -336,15 +340,24 @@ def _claimed(record: dict[str, str], messages: list[dict[str, Any]]) -> Claimed:
     )
 
 
-def _stored(payload: Pause | Outcome | None) -> str:
+def _packed(value: Any) -> str | bytes:
+    """A JSON value as it is stored."""
+    return encode(dumps(value))
+
+
+def _stored(payload: Pause | Outcome | None) -> str | bytes:
+    """A pause, or an outcome. Scripts read pauses and failures, so these stay as they are."""
     if isinstance(payload, Pause):
         return payload.stored()
-    return "" if payload is None else payload.model_dump_json()
+    if payload is None:
+        return ""
+    text = payload.model_dump_json()
+    return encode(text) if payload.ok else text
 
 
 def _hints(found: Sequence[bytes]) -> list[Hint]:
     """Hints from a flat list of job id, status and spec."""
-    items = [item.decode() for item in found]
+    items = [decoded(item) for item in found]
     triples = zip(items[::3], items[1::3], items[2::3], strict=True)
     return [hint for triple in triples for hint in _readable_hint(*triple)]
 

@@ -32,10 +32,19 @@ class Head:
         self._count = len(words)
         self._text = "".join(map(_packed, words))
 
-    def packed(self, args: Sequence[str]) -> bytes:
-        """The whole command in Redis's protocol; ``args`` must be texts that UTF-8 can carry."""
-        rest = "".join([_packed(arg) for arg in args])
+    def packed(self, args: Sequence[str | bytes]) -> bytes:
+        """The whole command in Redis's protocol; ``args`` are bytes, or texts for UTF-8."""
+        if bytes in map(type, args):
+            return self._packed_bytes(args)
+        rest = "".join([_packed(arg) for arg in args])  # type: ignore[arg-type]  # no bytes here
         return f"*{self._count + len(args)}{LINE}{self._text}{rest}".encode()
+
+
+    def _packed_bytes(self, args: Sequence[str | bytes]) -> bytes:
+        """The same where an argument is no text."""
+        head = f"*{self._count + len(args)}{LINE}{self._text}".encode()
+        words = [arg if isinstance(arg, bytes) else arg.encode() for arg in args]
+        return head + b"".join(b"$%d\r\n%b\r\n" % (len(word), word) for word in words)
 
 
 def _packed(word: str) -> str:

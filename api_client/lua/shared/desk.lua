@@ -15,12 +15,17 @@ local function tell(event, agent, data)
   redis.call('EXPIRE', KEYS[7], 604800)
 end
 
--- Put one announcement for each channel ("webhook,task") into the outbox. The payload is JSON.
+-- Put one announcement for each channel ("webhook,task") into the outbox. The payload is JSON; a
+-- packed one (see api_client/codec.py) is no text, and stands in a field of its own.
 local function announce(channels, event, now, agent, payload)
   for channel in string.gmatch(channels, '[^,]+') do
     local number = redis.call('HINCRBY', KEYS[8], 'n', 1)
+    local packed = string.byte(payload) == 1
+    if packed then
+      redis.call('HSET', KEYS[8], number .. ':payload', payload)
+    end
     redis.call('HSET', KEYS[8], number, cjson.encode({
-      channel = channel, event = event, at = now, agent = agent, payload = payload
+      channel = channel, event = event, at = now, agent = agent, payload = packed and '' or payload
     }))
     redis.call('ZADD', KEYS[9], now, ARGV[1] .. '/' .. number)
   end

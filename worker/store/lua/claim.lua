@@ -100,8 +100,9 @@ if not mine then
     end
   end
   redis.call('HINCRBY', KEYS[1], 'epoch', 1)
+  -- from here on it is written in this worker's shapes, which an older one cannot read
   redis.call('HSET', KEYS[1], 'owner', ARGV[2], 'nonce', ARGV[3], 'lease', now + ARGV[4],
-    'hints', 0)
+    'hints', 0, 'v', math.max(job[10], ARGV[7]))
   redis.call('ZADD', KEYS[4], now + ARGV[4], ARGV[1])
   if not ended and job[7] then
     finish('cancelled', job[7], '{}', {})

@@ -1,0 +1,158 @@
+"""How large what is stored may be: the one place that knows, for services and workers alike.
+
+Each field is the environment variable ``STEPKEEPER_`` plus its name in capitals, and every error
+names it. Sizes are those of the JSON in UTF-8, before it is compressed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import cache
+from typing import Any
+
+from pydantic import Field, ValidationError
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from api_client.errors import InvalidInput
+
+KIB = 1024
+MIB = 1024 * KIB
+
+
+class Sizes(BaseSettings):
+    """Limits in bytes; 0 is none, where it is allowed.
+
+    Attributes:
+        max_input_bytes: of a job's input.
+        max_metadata_bytes: of its metadata.
+        max_signal_bytes: of a person's decision, with answers and changed arguments.
+        max_reply_bytes: of one reply of a model.
+        max_answer_bytes: of a job's answer.
+        max_depth: levels of lists and objects in any of these.
+        compress_over_bytes: what is larger is stored compressed; 0: nothing is.
+        job_quota_bytes: of all messages of one job, before it pauses or stops; 0: no quota.
+        tenant_quota_bytes: of all jobs of one tenant that are stored, before its submissions are
+            refused; 0: no quota.
+        memory_share: of the server's ``maxmemory``, above which new jobs are refused; 0: never.
+    """
+
+    model_config = SettingsConfigDict(env_prefix="STEPKEEPER_", frozen=True, extra="ignore")
+
+    max_input_bytes: int = Field(default=1_000_000, ge=1)
+    max_metadata_bytes: int = Field(default=100_000, ge=1)
+    max_signal_bytes: int = Field(default=200_000, ge=1)
+    max_reply_bytes: int = Field(default=4 * MIB, ge=1)
+    max_answer_bytes: int = Field(default=4 * MIB, ge=1)
+    max_depth: int = Field(default=100, ge=4, le=190)
+    compress_over_bytes: int = Field(default=16 * KIB, ge=0)
+    job_quota_bytes: int = Field(default=64 * MIB, ge=0)
+    tenant_quota_bytes: int = Field(default=0, ge=0)
+    memory_share: float = Field(default=0.95, ge=0.0, le=1.0)
+
+
+DEFAULT_SIZES = Sizes.model_construct()
+"""Without the environment."""
+
+
+@cache
+def sizes() -> Sizes:
+    """The limits of this process; its environment is read once.
+
+    Raises:
+        InvalidInput: names each variable that cannot be used, and its value.
+    """
+    try:
+        return Sizes()
+    except ValidationError as error:
+        wrong = "; ".join(
+            f"{setting_name(str(item['loc'][0]))}={item['input']!r}: {item['msg']}"
+            for item in error.errors(include_url=False)
+        )
+        raise InvalidInput(f"settings: {wrong}") from None
+
+
+def setting_name(field: str) -> str:
+    """The environment variable of a limit."""
+    return f"STEPKEEPER_{field.upper()}"
+
+
+def too_large(what: str, size: int, limit: int, field: str, advice: str) -> str:
+    """One line that says what is too large, by how much, and what to do."""
+    return (
+        f"{what}: {size:,} bytes as JSON, at most {limit:,} are allowed "
+        f"({setting_name(field)}); {advice}"
+    )
+
+
+def check_size(what: str, text: str, limit: int, field: str, advice: str) -> None:
+    """Refuse a JSON text that is too large.
+
+    Args:
+        what: how the error calls it.
+        field: of ``Sizes``, from which the limit comes.
+
+    Raises:
+        InvalidInput
+    """
+    size = utf8_length(text)
+    if size > limit:
+        raise InvalidInput(too_large(what, size, limit, field, advice))
+
+
+def check_depth(what: str, value: Any, limit: int) -> None:
+    """Refuse a JSON value that is nested too deeply.
+
+    Raises:
+        InvalidInput
+    """
+    depth = depth_of(value, limit)
+    if depth > limit:
+        raise InvalidInput(
+            f"{what}: nested more than {limit} levels deep ({setting_name('max_depth')}); "
+            "flatten it, or pass the inner part as a JSON text"
+        )
+
+
+def depth_of(value: Any, limit: int) -> int:
+    """Levels of lists and objects; counted no further than one beyond the limit."""
+    level, depth = [value], 0
+    while depth <= limit:
+        inner = [item for each in level for item in _items(each)]
+        if not inner and not any(isinstance(each, (dict, list, tuple)) for each in level):
+            return depth
+        level, depth = inner, depth + 1
+    return depth
+
+
+def _items(value: Any) -> Iterable[Any]:
+    if isinstance(value, Mapping):
+        return value.values()
+    return value if isinstance(value, (list, tuple)) else ()
+
+
+def utf8_length(text: str) -> int:
+    """Bytes of a text in UTF-8."""
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+
+
+def size_of(value: Any) -> int:
+    """About the bytes of a JSON value's text, without writing it.
+
+    Texts count with their length, everything else with a little: enough for messages, which are
+    texts in small objects. It takes as long as the value has parts, not as it has characters.
+    """
+    size, rest = 0, [value]
+    while rest:
+        item = rest.pop()
+        if isinstance(item, str):
+            size += utf8_length(item) + 3
+        elif isinstance(item, Mapping):
+            size += 2
+            rest += item.keys()
+            rest += item.values()
+        elif isinstance(item, (list, tuple)):
+            size += 2
+            rest += item
+        else:
+            size += 5
+    return size
