@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
-import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,11 +10,7 @@ from pathlib import Path
 from api_client.errors import StepkeeperError
 from worker.chaos.agents import LEDGER
 from worker.chaos.options import Options
-
-# A plain shell and a pipe, as the embedded server has it: should this program die without a word,
-# the pipe ends, and so do the workers, which lead their own process groups.
-_GUARD = 'read -r _; kill -s KILL -- "-$1" 2>/dev/null'
-DEAD_WITHIN_S = 30.0
+from worker.guarded import GuardedProcess, environment_without
 
 
 class WorkerDied(StepkeeperError):
@@ -27,8 +21,7 @@ def worker_environment(options: Options, url: str, ledger: Path) -> dict[str, st
     """The environment of the workers: this program's, without settings meant for others."""
     temporary = ledger.parent / "tmp"  # who is killed leaves its temporary files behind
     temporary.mkdir()
-    kept = {name: text for name, text in os.environ.items() if not name.startswith("STEPKEEPER_")}
-    return kept | {
+    return environment_without("STEPKEEPER_") | {
         "STEPKEEPER_REDIS_URL": url,
         "STEPKEEPER_AGENTS": "worker.chaos.agents",
         "STEPKEEPER_CONCURRENCY": str(options.concurrency),
@@ -63,28 +56,12 @@ class WorkerProcess:
         ]
         self._env = dict(env)
         self._log = log
-        self._process: subprocess.Popen[bytes] | None = None
-        self._guard: subprocess.Popen[bytes] | None = None
+        self._process: GuardedProcess | None = None
 
     def start(self) -> None:
         """Start it; returns before it takes messages."""
         self.boot = ""
-        with self._log.open("ab") as log:
-            self._process = subprocess.Popen(  # noqa: S603 - our own program and arguments
-                self._command,
-                env=self._env,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-        self._guard = subprocess.Popen(  # noqa: S603
-            ["/bin/sh", "-c", _GUARD, "stepkeeper-guard", str(self._process.pid)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
+        self._process = GuardedProcess(self._command, self._env, self._log)
 
     @property
     def up(self) -> bool:
@@ -98,10 +75,9 @@ class WorkerProcess:
         Raises:
             WorkerDied: it ended by itself; says what it printed last.
         """
-        code = None if self._process is None else self._process.poll()
-        if code is not None:
-            lines = self._log.read_text("utf-8", "replace").split("\n")
-            last = next((line for line in reversed(lines) if line.strip()), "nothing")
+        code = None if self._process is None else self._process.code
+        if self._process is not None and code is not None:
+            last = self._process.last_words(1)
             raise WorkerDied(
                 f"worker {self.node} ended by itself with code {code}; it printed last: {last}"
             )
@@ -117,12 +93,6 @@ class WorkerProcess:
 
     def kill(self) -> None:
         """SIGKILL it with all its children; returns when it is dead."""
-        if self._guard is not None:
-            self._guard.kill()
-            self._guard.communicate()
-            self._guard = None
         if self._process is not None:
-            if self._process.poll() is None:
-                os.killpg(self._process.pid, signal.SIGKILL)
-            self._process.wait(DEAD_WITHIN_S)
+            self._process.kill()
             self._process = None

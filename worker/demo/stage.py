@@ -9,7 +9,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-import worker
 from api_client import AgentClient
 from api_client.redis_store import RedisJobStore
 from worker.demo.failure import DemoFailed
@@ -20,6 +19,7 @@ from worker.embedded import EmbeddedServer
 from worker.examples.book import Book
 from worker.examples.folder import shipped_pages
 from worker.examples.scripts import CALCULATOR_SCRIPT, CALCULATOR_TASK, ExampleModel
+from worker.guarded import environment_without
 
 NODE = "demo@localhost"
 LIBRARY_KEY = "the-key-of-the-demo-library"
@@ -71,10 +71,8 @@ class Stage:
 
     def _environment(self) -> dict[str, str]:
         """The worker's: of ours, all that is not about another installation."""
-        kept = {k: v for k, v in os.environ.items() if not k.startswith(_FOREIGN)}
         return {
-            **kept,
-            **_import_path(),
+            **environment_without(*_FOREIGN),
             "STEPKEEPER_REDIS_URL": self.url,
             "STEPKEEPER_AGENTS": "worker.examples",
             "STEPKEEPER_SWEEP_S": "0.2",
@@ -112,9 +110,3 @@ class Stage:
         """Whether the hidden key of the library stands anywhere in what Redis wrote to its disk."""
         files = (path for path in (self.folder / "redis").rglob("*") if path.is_file())
         return any(LIBRARY_KEY.encode() in path.read_bytes() for path in files)
-
-
-def _import_path() -> dict[str, str]:
-    """How the worker finds this package where it is not installed but lies in a checkout."""
-    root = Path(worker.__file__).parents[1]
-    return {} if root.name in ("site-packages", "dist-packages") else {"PYTHONPATH": str(root)}
