@@ -3,6 +3,7 @@
 #   make demo     the whole product on real parts, on this machine, in under a minute
 #   make test     all tests; choose with ARGS, as in: make test ARGS="tests/unit -k budget"
 #   make check    format, lint, types, import contracts
+#   make dist     wheel and sdist, in dist/
 #   make format   let ruff put the format right
 #   make lock     resolve requirements.lock anew (UPGRADE=1: to the newest allowed releases)
 #   make clean    remove .venv and everything that was generated
@@ -18,7 +19,7 @@ READY := .venv/.ready
 PIP := $(BIN)/python -m pip --quiet --quiet --disable-pip-version-check --no-input
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format lock clean
+.PHONY: help demo test check dist format lock clean
 .SILENT:
 
 help:
@@ -35,6 +36,10 @@ check: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/python -m mypy
 	$(BIN)/lint-imports
+
+dist: $(READY)
+	rm -rf dist
+	$(BIN)/python -m build --no-isolation
 
 format: $(READY)
 	$(BIN)/ruff format .

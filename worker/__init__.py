@@ -6,8 +6,9 @@ so that ``import worker`` is free.
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+from worker.extras import fetch
 
 if TYPE_CHECKING:
     from worker.agent import Agent
@@ -64,4 +65,4 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'worker' has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+    return fetch(_HOMES[name], name)

@@ -6,12 +6,7 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, ClassVar
 
-try:
-    import anthropic
-except ModuleNotFoundError as error:
-    raise ModuleNotFoundError(
-        "AnthropicModel needs the anthropic SDK: pip install 'stepkeeper[anthropic]'"
-    ) from error
+import anthropic
 
 from worker.models.base import ModelReply, ModelRequest
 from worker.models.http import HttpModel
