@@ -18,7 +18,7 @@ from celery.exceptions import Ignore
 from celery.result import AsyncResult
 from kombu.exceptions import OperationalError
 
-from api_client.contract import CANCEL_TASK, SIGNAL_TASK
+from api_client.contract import CANCEL_TASK, SIGNAL_TASK, JobSpec
 from api_client.deciding import send_signal
 from api_client.errors import JobFailed, StepkeeperError, StoreUnavailable
 from api_client.hints import HINT_HEADER, plain_options, try_hint
@@ -93,9 +93,10 @@ class AgentTask(Task):  # type: ignore[type-arg]
             BacklogFull: as many jobs wait already as may.
             StoreUnavailable: nothing was accepted.
         """
-        if self.app.conf.task_always_eager:
-            return self._apply_eagerly(args, kwargs, task_id, link, link_error, options)
         job_id = task_id or str(uuid.uuid4())
+        if self.app.conf.task_always_eager:
+            options.update(link=link, link_error=link_error)
+            return self._apply_eagerly(job_id, args or (), kwargs or {}, options)
         options.update(link=link, link_error=link_error, shadow=shadow)
         if isinstance(options.get("priority"), str):
             kwargs = {**(kwargs or {}), "priority": options.pop("priority")}
@@ -142,12 +143,26 @@ class AgentTask(Task):  # type: ignore[type-arg]
             try_hint(self.app, created.spec)
 
     def _apply_eagerly(
-        self, args: Any, kwargs: Any, task_id: Any, link: Any, link_error: Any, options: Any
+        self, job_id: str, args: Sequence[Any], kwargs: Mapping[str, Any], options: dict[str, Any]
     ) -> AsyncResult[Any]:
+        """Run the whole job here, as Celery does then; what a store would refuse is refused."""
+        try:
+            check_options(self.name, merged(self._get_exec_options(), options))  # type: ignore[attr-defined]
+            self._spec(job_id, args, kwargs)
+        except StepkeeperError:
+            if not is_passed_on(self.app.current_worker_task, options):
+                raise
         result: AsyncResult[Any] = super().apply_async(
-            args, kwargs, task_id=task_id, link=link, link_error=link_error, **options
+            tuple(args), dict(kwargs), task_id=job_id, **options
         )
         return result
+
+    def _spec(self, job_id: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> JobSpec:
+        """A job that runs here and now."""
+        retention_s = self.service.settings.retention_s
+        return spec_from_call(
+            job_id, self.agent.name, args, kwargs, retention_s=retention_s, message={}
+        )
 
     # --- running ---------------------------------------------------------------------------
 
@@ -194,14 +209,7 @@ class AgentTask(Task):  # type: ignore[type-arg]
 
     def _run_here(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """The answer; a pause, which nobody can answer here, is a failure that says so."""
-        spec = spec_from_call(
-            str(self.request.id or uuid.uuid4()),
-            self.agent.name,
-            args,
-            kwargs,
-            retention_s=self.service.settings.retention_s,
-            message={},
-        )
+        spec = self._spec(str(self.request.id or uuid.uuid4()), args, kwargs)
         run = run_inline(
             self.agent, spec.input, metadata=spec.metadata, tenant=spec.tenant, job_id=spec.job_id
         )
