@@ -24,7 +24,8 @@ class Callers(Promises):
 
     @rule(job_id=JOBS, delay=st.just(0))
     def submit(self, job_id: str, delay: int) -> None:
-        spec = JobSpec(job_id=job_id, agent="shop", input="x", retention_s=RETENTION // 1000)
+        tenant, seconds = self.tenants.get(job_id, ""), RETENTION // 1000
+        spec = JobSpec(job_id=job_id, agent="shop", input="x", retention_s=seconds, tenant=tenant)
         known = self.there(job_id) is not None
         created = self.store.create(spec, delay)
         assert created.new is not known, "rule 1: a job is accepted once"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
+from collections.abc import Mapping
 
 from hypothesis.stateful import invariant
 
@@ -10,11 +12,16 @@ from api_client.contract import Answer, JobStatus
 from tests.contract.acts import sweep
 from tests.contract.promises import MAX_TRIES, RETENTION, Held, Promised
 from tests.contract.workers import Workers
-from tests.contract.worlds import MINUTE
+from tests.contract.worlds import MINUTE, World
 
 
 class StoreMachine(Workers):
     """Drives one world; looks at everything after every step."""
+
+    def __init__(self, world: World, tenants: Mapping[str, str] | None = None) -> None:
+        super().__init__(world, tenants)
+        self.baseline = world.left_behind()
+        """Of policies and announced slots."""
 
     @invariant()
     def every_promise_is_kept(self) -> None:
@@ -24,6 +31,28 @@ class StoreMachine(Workers):
                 self._check_gone(job_id)
             else:
                 self._check(job_id, job)
+
+    @invariant()
+    def every_turn_is_kept(self) -> None:
+        """Each job of a tenant stands in one place, and the counts say how many stand in each."""
+        turns: Counter[str] = Counter()
+        for job_id, tenant in self.tenants.items():
+            job, places = self.there(job_id), self.world.places(job_id)
+            turn = self.world.turn(job_id)
+            self._check_turn(job_id, job, turn, places)
+            turns[f"{turn}:{tenant}"] += turn in ("ready", "hinted", "running")
+        assert self.world.turn_counts() == +turns, "turns are counted"
+
+    def _check_turn(self, job_id: str, job: Promised | None, turn: str, places: list[str]) -> None:
+        if job is None or job.status.ended or job.status is JobStatus.PAUSED:
+            assert turn == "", "what cannot run has no turn"
+            assert "ready" not in places
+            assert "hinted" not in places
+            return
+        kept = {"ready": ["ready"], "hinted": ["due", "hinted"]}
+        assert places == kept.get(turn, ["due"]), f"{job_id}, {turn}, stands in {places}"
+        if self.is_held(job):
+            assert turn == "running", "a job that runs is counted"
 
     def _check_gone(self, job_id: str) -> None:
         assert self.store.messages(job_id) == [], "everything of a job expires together"
@@ -44,6 +73,8 @@ class StoreMachine(Workers):
 
     def _check_due(self, job_id: str, job: Promised) -> None:
         left = self.world.due_in(job_id)
+        if "ready" in self.world.places(job_id):
+            return  # a sweep looks through those that wait for their turn
         if job.status is JobStatus.PAUSED or job.gone_at is not None:
             assert left is None, "rule 1: nobody looks for what waits for a person or is over"
             return
@@ -68,7 +99,8 @@ class StoreMachine(Workers):
         assert left == [], "rule 1: hints and time bring every job to its end"
         self.time_passes(RETENTION)
         sweep(self.world)
-        assert self.world.left_behind() == [], "everything of a job expires together"
+        left = [name for name in self.world.left_behind() if ":used:" not in name]
+        assert left == self.baseline, "everything of a job expires together"
 
     def _bring_on(self, job_id: str) -> None:
         held = self.claim(job_id=job_id, owner="last/boot/1/")

@@ -6,7 +6,7 @@ is named by the number of its rule in the architecture document.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
@@ -85,9 +85,11 @@ class Held:
 class Promises(RuleBasedStateMachine):
     """Keeps the promises, and the time."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, tenants: Mapping[str, str] | None = None) -> None:
         super().__init__()
         self.world = world
+        self.tenants = tenants or {}
+        """The tenant of each job; none for those that are not named."""
         self.store = world.store
         self.now = 0
         self.jobs: dict[str, Promised] = {}

@@ -7,7 +7,7 @@ same examples at each run, so that a failure is a change's own.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ import redis
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
 
+from api_client.tenants import TenantPolicy
 from tests.contract.machine import StoreMachine
 from tests.contract.twins import TwinWorld
 from tests.contract.worlds import MemoryWorld, RedisWorld, World
@@ -54,13 +55,17 @@ def emptied(url: str) -> str:
     return url
 
 
-def profile(factor: int = 1) -> settings:
+def profile(factor: float = 1) -> settings:
     chosen = PROFILES[os.environ.get("HYPOTHESIS_PROFILE", "ci")]
-    return settings(chosen, max_examples=chosen.max_examples * factor)
+    return settings(chosen, max_examples=int(chosen.max_examples * factor))
 
 
-def run(make_world: Callable[[], World], chosen: settings) -> None:
-    machine: Any = lambda: StoreMachine(make_world())  # noqa: E731 - it is typed as a class
+def run(
+    make_world: Callable[[], World],
+    chosen: settings,
+    tenants: Mapping[str, str] | None = None,
+) -> None:
+    machine: Any = lambda: StoreMachine(make_world(), tenants)  # noqa: E731 - typed as a class
     run_state_machine_as_test(machine, settings=chosen)
 
 
@@ -80,3 +85,26 @@ def test_memory_and_redis_in_partitions_never_differ(server_url: str) -> None:
         return TwinWorld(MemoryWorld(), RedisWorld(emptied(server_url), partitions=4))
 
     run(twins, profile())
+
+
+@pytest.mark.parametrize("tenants", [{"a": "one", "b": "two"}, {"a": "one", "b": "one"}])
+@pytest.mark.timeout(3600)
+def test_turns_are_kept_in_memory(tenants: Mapping[str, str]) -> None:
+    run(lambda: limited(MemoryWorld()), profile(MEMORY_IS_FAST / 2), tenants)
+
+
+@pytest.mark.parametrize("tenants", [{"a": "one", "b": "two"}, {"a": "one", "b": "one"}])
+@pytest.mark.timeout(3600)
+def test_turns_in_memory_and_redis_never_differ(
+    server_url: str, tenants: Mapping[str, str]
+) -> None:
+    def twins() -> World:
+        return limited(TwinWorld(MemoryWorld(), RedisWorld(emptied(server_url))))
+
+    run(twins, profile(1 / 2), tenants)
+
+
+def limited(world: World) -> World:
+    """A world in which a tenant runs one job at a time, and no worker has said anything."""
+    world.store.set_policy("*", TenantPolicy(concurrency=1))
+    return world

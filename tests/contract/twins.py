@@ -44,6 +44,24 @@ class TwinWorld(World):
         assert one is None or other is None or abs(one - other) < 15_000, (one, other)
         return one
 
+    def places(self, job_id: str) -> list[str]:
+        """See ``World.places``."""
+        one, other = (world.places(job_id) for world in self._worlds)
+        assert one == other, f"{job_id} stands in {one} and {other}"
+        return one
+
+    def turn(self, job_id: str) -> str:
+        """See ``World.turn``."""
+        one, other = (world.turn(job_id) for world in self._worlds)
+        assert one == other, f"the turn of {job_id} is {one!r} and {other!r}"
+        return one
+
+    def turn_counts(self) -> dict[str, int]:
+        """See ``World.turn_counts``."""
+        one, other = (world.turn_counts() for world in self._worlds)
+        assert one == other
+        return one
+
     def lease_left(self, job_id: str) -> int:
         """See ``World.lease_left``."""
         one, other = (world.lease_left(job_id) for world in self._worlds)

@@ -7,6 +7,7 @@ minute means to put everything that is stored a minute further into the past.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from typing import Any
 
 import redis
@@ -43,6 +44,18 @@ class World(ABC):
         """Milliseconds until a sweep must look at a job; None if it stands in no index for that."""
 
     @abstractmethod
+    def places(self, job_id: str) -> list[str]:
+        """Where a job stands to be found again, sorted: ``due``, ``hinted``, ``ready``."""
+
+    @abstractmethod
+    def turn(self, job_id: str) -> str:
+        """The turn that is noted of a job; empty if there is none."""
+
+    @abstractmethod
+    def turn_counts(self) -> dict[str, int]:
+        """How many jobs of each tenant are counted in each turn, such as ``running:acme``."""
+
+    @abstractmethod
     def lease_left(self, job_id: str) -> int:
         """Milliseconds of a job's lease, 0 or less if nobody holds it."""
 
@@ -73,6 +86,29 @@ class MemoryWorld(World):
         """See ``World.due_in``."""
         job = self.memory._jobs.get(job_id)
         return None if job is None or job.due is None else job.due - self.now
+
+    def places(self, job_id: str) -> list[str]:
+        """See ``World.places``."""
+        job = self.memory._jobs.get(job_id)
+        found = ["due"] if job is not None and job.due is not None else []
+        for lane in self.memory.turns._lanes.values():
+            found += ["hinted"] * (job_id in lane.hinted)
+            waiting = [place for entries in lane.ready.values() for _, place in entries]
+            found += ["ready" for place in waiting if place.job_id == job_id]
+        return sorted(found)
+
+    def turn(self, job_id: str) -> str:
+        """See ``World.turn``."""
+        job = self.memory._jobs.get(job_id)
+        return "" if job is None or job.place is None else job.place.turn
+
+    def turn_counts(self) -> dict[str, int]:
+        """See ``World.turn_counts``."""
+        turns = self.memory.turns
+        found = Counter({f"{turn}:{name}": n for (name, turn), n in turns.busy.items()})
+        for lane in turns._lanes.values():
+            found.update({f"ready:{name}": len(waiting) for name, waiting in lane.ready.items()})
+        return dict(+found)
 
     def lease_left(self, job_id: str) -> int:
         """See ``World.lease_left``."""
@@ -120,6 +156,29 @@ class RedisWorld(World):
         """See ``World.due_in``."""
         score = self.client.zscore(self._keys(job_id).due, job_id)
         return None if score is None else int(score) - self._now()
+
+    def places(self, job_id: str) -> list[str]:
+        """See ``World.places``."""
+        prefix = self._keys(job_id).prefix
+        names = [prefix + "due", *self.client.scan_iter(prefix + "hinted:*", count=1000)]
+        names += self.client.scan_iter(prefix + "ready:*", count=1000)
+        found = [name for name in names if self.client.zscore(name, job_id) is not None]
+        texts = [name if isinstance(name, str) else name.decode() for name in found]
+        return sorted(text.removeprefix(prefix).partition(":")[0] for text in texts)
+
+    def turn(self, job_id: str) -> str:
+        """See ``World.turn``."""
+        turn = self.client.hget(self._keys(job_id).job(job_id), "turn")
+        return "" if turn is None else str(turn.decode())
+
+    def turn_counts(self) -> dict[str, int]:
+        """See ``World.turn_counts``."""
+        found: Counter[str] = Counter()
+        for number in range(self.partitions):
+            counts = self.client.hgetall(Keys(number).counts)
+            found.update({name.decode(): int(value) for name, value in counts.items()})
+        lanes = ("line:", "busy:")
+        return {name: n for name, n in found.items() if not name.startswith(lanes)}
 
     def lease_left(self, job_id: str) -> int:
         """See ``World.lease_left``."""
