@@ -169,7 +169,7 @@ class JobStore(Protocol):
         """Say what a tenant may have from now on; ``None`` forgets it. Raises ``InvalidInput``."""
 
     def tenants(self) -> list[Tenant]:
-        """The tenants that have jobs, or a policy, or have used steps lately, by name."""
+        """Tenants that have jobs to run, or a policy, or have used steps lately, by name."""
 
     def agents(self) -> Sequence[AgentInfo]:
         """What workers have announced, by name."""

@@ -17,7 +17,7 @@ from kombu.exceptions import OperationalError
 from api_client.contract import JobStatus
 from api_client.errors import StoreUnavailable
 from api_client.hints import try_hint
-from worker.announcing import announce_agents
+from worker.announcing import announce_agents, announce_slots
 from worker.appointments import keep_appointment
 from worker.broker import reachable
 from worker.celery_config import check_pool
@@ -52,6 +52,7 @@ class Keeper(bootsteps.StartStopStep):
             self._service.settings.shutdown_grace_s,
             partial(pool_children, worker),
         )
+        self._slots: int = worker.concurrency
         self._done = threading.Event()
         self._sweep_planned_s = time.monotonic()
         self._broker_away = False
@@ -225,3 +226,4 @@ class Keeper(bootsteps.StartStopStep):
     def announce(self) -> None:
         """Tell callers which agents there are, and to which queue their jobs go."""
         announce_agents(self._service)
+        announce_slots(self._service, self._slots)
