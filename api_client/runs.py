@@ -8,8 +8,11 @@ The run state is one JSON object with short keys, behind the number of its commi
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
+
+from pydantic_core import PydanticSerializationError, to_json
 
 RUN_KEYS = {
     "version": "w",
@@ -42,12 +45,17 @@ _FREQUENT = {
     "reply": ("r", ("i", "s", "ms", "in", "out")),
     "observation": ("o", ("i", "s", "ms")),
 }
+_ONLY_INT = {int}
 _KINDS = {short: (kind, names) for kind, (short, names) in _FREQUENT.items()}
 
 
 def write_run(state: Mapping[str, Any]) -> str:
-    """A run state as JSON; ``usage`` is a sequence in the order of ``USAGE``."""
+    """A run state as JSON in ASCII; ``usage`` is a sequence in the order of ``USAGE``."""
     short = {RUN_KEYS[name]: value for name, value in state.items()}
+    with suppress(PydanticSerializationError):  # the quick way refuses half of a surrogate pair
+        text = to_json(short)
+        if text.isascii():
+            return text.decode()
     return json.dumps(short, separators=(",", ":"))
 
 
@@ -75,14 +83,19 @@ def numbered(field: str | None) -> tuple[int, str | None]:
     return int(seq), run
 
 
-def write_event(kind: str, data: Mapping[str, Any], dumps: Any) -> tuple[str, str]:
+def write_event(
+    kind: str, data: Mapping[str, Any], dumps: Callable[[Any], str]
+) -> tuple[str, str]:
     """Name and value of the one field of a trace record."""
-    short, names = _FREQUENT.get(kind, ("", ()))
-    if not names or any(type(data.get(name)) is not int for name in names):
+    if kind not in _FREQUENT:
         return kind, dumps(data)
-    values: list[Any] = [data[name] for name in names]
-    rest = {name: value for name, value in data.items() if name not in names}
-    return short, dumps([*values, rest] if rest else values)
+    short, names = _FREQUENT[kind]
+    values: list[Any] = [data.get(name) for name in names]
+    if set(map(type, values)) != _ONLY_INT:
+        return kind, dumps(data)
+    if len(data) > len(names):
+        values.append({name: value for name, value in data.items() if name not in names})
+    return short, dumps(values)
 
 
 def read_event(name: str, value: str) -> tuple[str, dict[str, Any]]:

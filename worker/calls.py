@@ -164,10 +164,9 @@ def _act(agent: Agent, job: Job, call: Mapping[str, Any], tool: Tool, arguments:
             arguments = tool.parse(json.dumps(changed), agent.texts)
         except ArgumentError as error:
             return _ask_again(agent, job, call, arguments, error)
-    action = action_of(tool, arguments)
-    if call["id"] not in job.state.approved and is_repeated(
-        job.state.repeats, action, tool.max_repeats or agent.max_repeats
-    ):
+    most = tool.max_repeats or agent.max_repeats
+    action = action_of(tool, arguments, most)
+    if call["id"] not in job.state.approved and is_repeated(job.state.repeats, action, most):
         return _repeated(agent, job, call, arguments)
     if spent := budget.before_tool_call(
         job.state, job.limits(agent.limits), tool.name, tool.max_calls
@@ -206,7 +205,8 @@ def _answer_side_by_side(agent: Agent, job: Job) -> Part:
         job.count_call(call.tool)
         if isinstance(answer.result, PauseRequested):
             continue
-        count_repeat(job.state.repeats, action_of(call.tool, call.arguments), answer.result.content)
+        action = action_of(call.tool, call.arguments, call.tool.max_repeats or agent.max_repeats)
+        count_repeat(job.state.repeats, action, answer.result.content)
         yield from _observe(
             job, call.info.call_id, answer.result, answer.elapsed_ms, call.arguments
         )
@@ -245,9 +245,8 @@ def _ready(agent: Agent, job: Job, call: Mapping[str, Any]) -> CallTool | None:
         arguments = tool.parse(call["function"]["arguments"], agent.texts)
     except ArgumentError:
         return None
-    repeated = is_repeated(
-        job.state.repeats, action_of(tool, arguments), tool.max_repeats or agent.max_repeats
-    )
+    most = tool.max_repeats or agent.max_repeats
+    repeated = is_repeated(job.state.repeats, action_of(tool, arguments, most), most)
     over = budget.before_tool_call(job.state, job.limits(agent.limits), tool.name, tool.max_calls)
     if repeated or over or tool.needs_approval(arguments) or tool.name in agent.terminal_names:
         return None

@@ -26,13 +26,6 @@ class Answered:
     ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Underway:
-    progress: Progress
-    answer: Callable[[], CommitAnswer]
-    sending_ms: int
-
-
 class Commits:
     """Writes a claimed job's progress.
 
@@ -54,7 +47,7 @@ class Commits:
         self._seq = claim.seq
         self._patience_s = patience_s
         self._clock_ms = clock_ms
-        self._underway: _Underway | None = None
+        self._underway: tuple[Progress, Callable[[], CommitAnswer]] | None = None
 
     def _ticket(self) -> Ticket:
         self._seq += 1
@@ -68,18 +61,16 @@ class Commits:
 
     def begin(self, progress: Progress) -> None:
         """Send progress on its way; ``arrived`` must be asked before anything else is written."""
-        ticket, start = self._ticket(), self._clock_ms()
-        answer = self._store.begin_commit(ticket, progress)
-        self._underway = _Underway(progress, answer, self._clock_ms() - start)
+        self._underway = progress, self._store.begin_commit(self._ticket(), progress)
 
     def arrived(self) -> Answered | None:
         """The answer to what is on its way, waited for; ``None`` if nothing is."""
-        underway, self._underway = self._underway, None
-        if underway is None:
+        if self._underway is None:
             return None
+        (progress, answer), self._underway = self._underway, None
         start = self._clock_ms()
-        verdict = patiently(underway.answer, self._patience_s)
-        return Answered(underway.progress, verdict, underway.sending_ms + self._clock_ms() - start)
+        verdict = patiently(answer, self._patience_s)
+        return Answered(progress, verdict, self._clock_ms() - start)
 
     def settle(self, progress: Progress, settlement: Settlement) -> JobStatus | None:
         """Give the lease back with the last progress; see ``CheckpointStore.settle``."""

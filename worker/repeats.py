@@ -6,25 +6,28 @@ differs from the last one starts the count again, so that polling something that
 
 from __future__ import annotations
 
-import base64
 import hashlib
+from binascii import b2a_base64
 
 from worker.state import Repeats
 from worker.tools import Arguments, Tool
 
 
-def action_of(tool: Tool, arguments: Arguments) -> str:
-    """What stands for an action in the run state."""
-    return digest(f"{tool.name}({arguments.canonical})")
+def action_of(tool: Tool, arguments: Arguments, limit: int | None) -> str | None:
+    """What stands for an action in the run state; nothing does if it may be repeated at will."""
+    return None if limit is None else digest(f"{tool.name}({arguments.canonical})")
 
 
-def is_repeated(repeats: Repeats, action: str, limit: int | None) -> bool:
+def is_repeated(repeats: Repeats, action: str | None, limit: int | None) -> bool:
     """Whether running ``action`` would be the ``limit``-th time without any news."""
     return limit is not None and repeats.action == action and repeats.times >= limit - 1
 
 
-def count_repeat(repeats: Repeats, action: str, content: str) -> None:
-    """Note that ``action`` was run and what was observed."""
+def count_repeat(repeats: Repeats, action: str | None, content: str) -> None:
+    """Note that ``action`` was run and what was observed; ``None``: one that has no limit."""
+    if action is None:
+        repeats.action, repeats.observation, repeats.times = "", "", 0
+        return
     seen = digest(content)
     if repeats.action == action and repeats.observation == seen:
         repeats.times += 1
@@ -35,4 +38,7 @@ def count_repeat(repeats: Repeats, action: str, content: str) -> None:
 def digest(text: str) -> str:
     """Eight characters that stand for a text of any length."""
     data = hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=6).digest()
-    return base64.urlsafe_b64encode(data).decode()
+    return b2a_base64(data, newline=False).translate(_URLSAFE).decode()
+
+
+_URLSAFE = bytes.maketrans(b"+/", b"-_")

@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from worker.strict_json import strict_json
 from worker.unexecuted import looks_like_a_call
 
 Message = dict[str, Any]
@@ -172,13 +173,9 @@ def _arguments_text(value: Any) -> str:
 def _is_object(text: str) -> bool:
     """Whether the text is strict JSON for an object, which every provider takes back."""
     try:
-        return isinstance(json.loads(text, parse_constant=_refuse_constant), dict)
+        return isinstance(strict_json(text), dict)
     except (ValueError, RecursionError):
         return False
-
-
-def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is not JSON")
 
 
 class _Ids:

@@ -191,12 +191,13 @@ class Slice:
             except StopIteration as stop:
                 return self._caught_up(job) or self._settle(job, stop.value)
             end = None if _only_reads(effect) else self._caught_up(job)
-            if end is None and isinstance(effect, Commit):
-                answer = None
-                end = self._commit(job, effect, job.state.steps - first_step)
-            elif end is None:
-                answer = yield effect
-                end = self._arrived(job) or self._unwanted(job, answer)
+            if end is None:
+                if isinstance(effect, Commit):
+                    answer = None
+                    end = self._commit(job, effect, job.state.steps - first_step)
+                else:
+                    answer = yield effect
+                    end = self._arrived(job) or self._unwanted(job, answer)
             if end is not None:
                 steps.close()
                 return end
@@ -221,6 +222,7 @@ class Slice:
         )
         if effect.reads_next and self._overlaps and not self._is_over(steps):
             self._commits.begin(progress)
+            self._watch.sent(job.state)
             return None
         end = self._answered(job, self._commits.commit(progress))
         if end is None and effect.kind != UNINTERRUPTIBLE and self._is_over(steps):

@@ -27,7 +27,9 @@ class Solitude:
             return True
 
     def leave(self, job_id: str) -> None:
-        """Give the place back, if this job has it."""
+        """Give the place back, if this job has it; only the job's own thread gives it back."""
+        if self._guest != job_id:
+            return
         with self._lock:
             if self._guest == job_id:
                 self._guest = None

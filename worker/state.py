@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from api_client.runs import USAGE, read_run, read_usage, write_run
+from api_client.runs import read_run, read_usage, write_run
 
 
 @dataclass(slots=True)
@@ -29,7 +29,13 @@ class Tokens:
 
     def dump(self) -> list[int]:
         """The account in the order in which it is stored, without zeros at its end."""
-        values = [int(getattr(self, name)) for name in USAGE]
+        values = [
+            self.prompt_tokens,
+            self.completion_tokens,
+            self.cached_tokens,
+            int(self.estimated),
+            self.cost_micros,
+        ]
         while values and not values[-1]:
             values.pop()
         return values

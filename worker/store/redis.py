@@ -6,7 +6,7 @@ import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, partial
 from typing import Any
 
 from pydantic import ValidationError
@@ -59,6 +59,9 @@ _SCRIPTS = Scripts("worker.store")
 _LIVE_ANSWERS: dict[int, LiveAnswer] = {0: "fenced", 1: "committed", 2: "cancel"}
 _RENEWALS: dict[int, Renewal] = {0: "lost", 1: "renewed", 2: "cancel", 3: "crowded"}
 
+
+MOST_HEADS = 4096
+"""Of how many claims the beginning of a commit is kept; it is made again for others."""
 
 POST_KEPT_S = 3 * 24 * 3600
 """For how long announcements outlive a job that is forgotten sooner."""
@@ -135,14 +138,19 @@ class RedisCheckpointStore(RedisJobStore):
         return Wire(self._redis)
 
     @cached_property
-    def _commit_head(self) -> Callable[[str, int], Head]:
-        """What is the same in all commits of a claim, by job and epoch."""
-        return lru_cache(maxsize=4096)(self._make_commit_head)
+    def _heads(self) -> dict[tuple[str, int], Head]:
+        return {}
 
-    def _make_commit_head(self, job_id: str, epoch: int) -> Head:
-        keys = self._keys(job_id).of_job(job_id)
-        digest = _SCRIPTS.digest("commit")
-        return Head(["EVALSHA", digest, str(len(keys)), *keys, str(epoch)])
+    def _commit_head(self, job_id: str, epoch: int) -> Head:
+        """What is the same in all commits of a claim; the latest are kept."""
+        head = self._heads.get((job_id, epoch))
+        if head is None:
+            keys = self._keys(job_id).of_job(job_id)
+            words = ["EVALSHA", _SCRIPTS.digest("commit"), str(len(keys)), *keys, str(epoch)]
+            if len(self._heads) >= MOST_HEADS:
+                self._heads.clear()
+            head = self._heads[job_id, epoch] = Head(words)
+        return head
 
     def commit(self, ticket: Ticket, progress: Progress) -> CommitAnswer:
         """See ``CheckpointStore.commit``."""

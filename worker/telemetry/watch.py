@@ -12,6 +12,7 @@ from worker.models.base import ModelError, ModelReply, ModelRequest
 from worker.state import RunState, Tokens
 from worker.telemetry.binding import Bound
 from worker.telemetry.observer import (
+    NOBODY,
     Committed,
     JobClaimed,
     JobResumed,
@@ -45,10 +46,16 @@ class SliceWatch:
         self._claim = claim
         self._version = version
         self._counted = Tokens()
+        self._replied = 0
         self._model = ""
         self._error = ""
         self.place = Place(claim.spec, worker, claim.epoch)
         self.bound = Bound(claim.spec.job_id, claim.spec.agent, claim.epoch)
+
+    @property
+    def nobody(self) -> bool:
+        """Whether no observer is there that would be told."""
+        return self._observer is NOBODY
 
     def claimed(self) -> None:
         """The slice begins."""
@@ -62,7 +69,7 @@ class SliceWatch:
     def loaded(self, state: RunState) -> None:
         """The job's state has been read: what was spent before is not told again."""
         self._counted = _copy(state.usage)
-        self.bound.step = state.steps
+        self.bound.step = self._replied = state.steps
         pause, signal = self._claim.pause, self._claim.signal
         if pause is not None and signal is not None:
             tokens = state.usage.total
@@ -98,10 +105,16 @@ class SliceWatch:
         with self._observer.calling(call):
             yield ended
 
+    def sent(self, state: RunState) -> None:
+        """A commit of this state is on its way: what runs meanwhile belongs to its step."""
+        self.bound.step = state.steps
+
     def committed(self, kind: str, state: RunState, ms: int) -> None:
         """The store has accepted a commit of this state."""
-        replied = state.steps > self.bound.step
-        self.bound.step = state.steps
+        replied = state.steps > self._replied
+        self.bound.step = self._replied = state.steps
+        if self.nobody:
+            return
         spent = _difference(state.usage, self._counted)
         self._counted = _copy(state.usage)
         self._observer.note(

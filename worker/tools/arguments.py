@@ -16,12 +16,13 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn, Protocol
+from typing import Any, Protocol
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
 from worker.errors import ArgumentError
+from worker.strict_json import strict_json
 from worker.texts import Texts
 from worker.tools.forms import Schema, accepts_null
 from worker.tools.signature import Parameter, Signature
@@ -52,6 +53,9 @@ class Arguments:
     ignored: tuple[str, ...] = ()
 
 
+_CANONICAL = json.JSONEncoder(ensure_ascii=False, sort_keys=True, allow_nan=False)
+
+
 class Reader(Protocol):
     """Reads the arguments of one tool."""
 
@@ -74,7 +78,7 @@ def load_object(arguments: str | None, texts: Texts) -> dict[str, Any]:
     if not text.strip():
         return {}
     try:
-        loaded = json.loads(text, parse_constant=_no_constant)
+        loaded = strict_json(text)
     except json.JSONDecodeError as error:
         raise _not_json(text, error.msg, error.pos, texts) from None
     except (ValueError, RecursionError) as error:
@@ -82,10 +86,6 @@ def load_object(arguments: str | None, texts: Texts) -> dict[str, Any]:
     if isinstance(loaded, dict):
         return loaded
     raise ArgumentError(texts.not_object(_KINDS[type(loaded)]))
-
-
-def _no_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not a JSON number")
 
 
 def _reason(error: Exception) -> str:
@@ -108,7 +108,7 @@ def canonical_json(value: dict[str, Any], texts: Texts) -> str:
         ArgumentError: a number is too large for JSON.
     """
     try:
-        text = json.dumps(value, ensure_ascii=False, sort_keys=True, allow_nan=False)
+        text = _CANONICAL.encode(value)
     except (ValueError, RecursionError) as error:
         raise ArgumentError(texts.not_json(_reason(error), 0, "{")) from None
     return clean_surrogates(text)

@@ -42,7 +42,7 @@ def test_a_job_is_told_from_claim_to_end(noting: Noting) -> None:
     lab.submit()
     lab.slice()
     assert noting.kinds() == [
-        "JobClaimed", "ModelCalled", "Committed", "ToolCalled", "Committed", "ModelCalled",
+        "JobClaimed", "ModelCalled", "ToolCalled", "Committed", "Committed", "ModelCalled",
         "Committed", "SliceEnded",
     ]  # fmt: skip
     claimed = noting.moments[0]

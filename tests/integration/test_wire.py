@@ -1,0 +1,208 @@
+"""Commits on connections of their own: whatever breaks, they are made once, or said to be not."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+
+from api_client.connection import connect
+from api_client.contract import JobSpec
+from api_client.errors import StoreUnavailable
+from tests.support.proxy import Proxy
+from worker.embedded import EmbeddedServer
+from worker.store.base import Claimed, Progress, Ticket
+from worker.store.redis import RedisCheckpointStore
+from worker.store.wire import Head, Wire
+
+ODD = {"role": "tool", "content": "ü 漢 \x00 \r\n $5 " + "x" * 100_000 + "\ud800"}
+
+
+class Job:
+    """A claimed job on a store, and its next commit."""
+
+    def __init__(self, store: RedisCheckpointStore, job_id: str = "job-1") -> None:
+        self.store = store
+        self.id = job_id
+        self.seq = 0
+        store.create(JobSpec(job_id=job_id, agent="a", input="x"))
+        claim = store.claim(job_id, owner="n/b/1/", nonce="x", lease_ms=60_000, max_tries=3)
+        assert isinstance(claim, Claimed)
+        self.epoch = claim.epoch
+
+    def begin(self, message: dict[str, Any] | None = None) -> Callable[[], str]:
+        """Send the next commit on its way."""
+        self.seq += 1
+        ticket = Ticket(self.id, self.epoch, self.seq)
+        given = {"n": self.seq} if message is None else message
+        return self.store.begin_commit(ticket, Progress("{}", "reply", {}, [given]))
+
+    def commit(self) -> str:
+        """Commit, and wait."""
+        return self.begin()()
+
+    @property
+    def numbers(self) -> list[int]:
+        """Of the messages that are stored."""
+        return [message["n"] for message in self.store.messages(self.id)]
+
+
+@pytest.fixture
+def proxy(redis_url: str) -> Iterator[Proxy]:
+    """In front of the Redis that all tests share."""
+    port = redis.Redis.from_url(redis_url).connection_pool.connection_kwargs["port"]
+    with Proxy(port) as proxy:
+        yield proxy
+
+
+def connections(store: RedisCheckpointStore) -> int:
+    """How many the store's pool has made."""
+    return int(store._redis.connection_pool._created_connections)
+
+
+def test_texts_of_every_kind_arrive(redis_url: str) -> None:
+    job = Job(RedisCheckpointStore(connect(redis_url)))
+    assert job.begin(ODD)() == "committed"
+    assert job.store.messages(job.id) == [ODD]
+
+
+def test_one_connection_serves_commit_after_commit(redis_url: str) -> None:
+    job = Job(RedisCheckpointStore(connect(redis_url)))
+    job.commit()
+    before = connections(job.store)
+    assert {job.commit() for _ in range(100)} == {"committed"}
+    assert connections(job.store) == before
+    assert job.numbers == list(range(1, 102))
+
+
+def test_a_commit_on_its_way_is_executed_whoever_waits(redis_url: str) -> None:
+    """And a connection to whose answer nobody listened is not used again."""
+    store = RedisCheckpointStore(connect(redis_url))
+    job, other = Job(store), Job(store, "job-2")
+    job.begin()
+    gc.collect()
+    assert other.commit() == "committed"
+    job.seq = 0
+    assert job.commit() == "committed"  # it is known already
+    assert job.numbers == [1]
+
+
+def test_many_threads_commit_at_once(redis_url: str) -> None:
+    store = RedisCheckpointStore(connect(redis_url))
+    jobs = [Job(store, f"job-{number}") for number in range(16)]
+
+    def work(job: Job) -> list[str]:
+        return [job.commit() for _ in range(50)]
+
+    with ThreadPoolExecutor(16) as pool:
+        for answers in pool.map(work, jobs):
+            assert answers == ["committed"] * 50
+    assert all(job.numbers == list(range(1, 51)) for job in jobs)
+
+
+@pytest.mark.parametrize("trouble", ["script flush", "kill", "cut", "restart"])
+def test_a_commit_survives(
+    proxy: Proxy, redis_url: str, own_valkey: EmbeddedServer, trouble: str
+) -> None:
+    url = own_valkey.url if trouble == "restart" else proxy.url
+    job = Job(RedisCheckpointStore(connect(url)))
+    job.commit()
+    server = redis.Redis.from_url(redis_url)
+    with server:
+        match trouble:
+            case "script flush":
+                server.script_flush()
+            case "kill":
+                server.client_kill_filter(_type="normal", skipme=True)
+            case "cut":
+                proxy.cut()
+            case "restart":
+                own_valkey.stop()
+                own_valkey.start()
+    assert [job.commit() for _ in range(3)] == ["committed"] * 3
+    assert job.numbers == [1, 2, 3, 4]
+
+
+def test_an_answer_that_is_lost_on_its_way_back_is_asked_for_again(
+    redis_url: str, proxy: Proxy
+) -> None:
+    job = Job(RedisCheckpointStore(connect(proxy.url)))
+    job.commit()
+    answer = job.begin()
+    direct = RedisCheckpointStore(connect(redis_url))
+    deadline = time.monotonic() + 10
+    while len(direct.messages(job.id)) < 2:
+        assert time.monotonic() < deadline
+    proxy.cut()
+    assert answer() == "committed"
+    assert answer() == "committed"
+    assert job.numbers == [1, 2]
+
+
+def test_a_silent_server_is_asked_once(own_valkey: EmbeddedServer) -> None:
+    job = Job(RedisCheckpointStore(connect(own_valkey.url, timeout_s=1.0)))
+    job.commit()
+    os.kill(own_valkey.pid, signal.SIGSTOP)
+    try:
+        start = time.monotonic()
+        with pytest.raises(StoreUnavailable, match="Timeout"):
+            job.commit()
+        assert time.monotonic() - start < 1.9
+    finally:
+        os.kill(own_valkey.pid, signal.SIGCONT)
+    job.seq -= 1
+    assert job.commit() == "committed"
+    assert job.numbers == [1, 2]
+
+
+@pytest.mark.parametrize("word", ["READONLY", "OOM"])
+def test_a_refusal_is_named(own_valkey: EmbeddedServer, word: str) -> None:
+    job = Job(RedisCheckpointStore(connect(own_valkey.url)))
+    job.commit()
+    client = redis.Redis.from_url(own_valkey.url)
+    with client:
+        if word == "OOM":
+            client.config_set("maxmemory", 1)
+        else:
+            client.replicaof("127.0.0.1", 1)
+        with pytest.raises(StoreUnavailable, match=word):
+            job.commit()
+        if word == "OOM":
+            client.config_set("maxmemory", 0)
+        else:
+            client.replicaof("NO", "ONE")
+    job.seq -= 1
+    assert job.commit() == "committed"
+    assert job.numbers == [1, 2]
+
+
+def test_a_child_process_takes_no_connection_of_its_parent(redis_url: str, tmp_path: Path) -> None:
+    job = Job(RedisCheckpointStore(connect(redis_url)))
+    job.commit()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            answers = [job.commit() for _ in range(20)]
+            (tmp_path / "child").write_text(" ".join(answers))
+        finally:
+            os._exit(0)
+    os.waitpid(pid, 0)
+    assert (tmp_path / "child").read_text() == " ".join(["committed"] * 20)
+    job.seq += 20
+    assert job.commit() == "committed"
+    assert job.numbers == list(range(1, 23))
+
+
+def test_a_command_is_packed_as_redis_wants_it(redis_url: str) -> None:
+    wire = Wire(connect(redis_url))
+    echo = Head(["ECHO"])
+    for text in ("", "x", "ä" * 70_000, "a\r\nb", "0"):
+        assert wire.send(echo.packed([text])).wait() == text.encode()
