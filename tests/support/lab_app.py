@@ -42,6 +42,7 @@ def dying(method: Callable[..., Any], what: Callable[..., tuple[str, str]]) -> C
 POINTS: dict[str, Callable[..., tuple[str, str]]] = {
     "claim": lambda job_id, *_: ("claim", job_id),
     "commit": lambda ticket, progress, *_: (progress.kind, ticket.job_id),
+    "begin_commit": lambda ticket, progress, *_: (progress.kind, ticket.job_id),
     "settle": lambda ticket, progress, *_: (progress.kind, ticket.job_id),
     "published": lambda job_id, *_: ("published", job_id),
 }
