@@ -33,6 +33,7 @@ RUN_KEYS = {
     "children": "ch",
     "told": "to",
     "pauses": "ps",
+    "stored": "by",
 }
 """Key of each field of a run state; a new field needs a new key, and keeps it for ever."""
 

@@ -105,29 +105,28 @@ def check_depth(what: str, value: Any, limit: int) -> None:
     Raises:
         InvalidInput
     """
-    depth = depth_of(value, limit)
-    if depth > limit:
+    if deeper_than(value, limit):
         raise InvalidInput(
             f"{what}: nested more than {limit} levels deep ({setting_name('max_depth')}); "
             "flatten it, or pass the inner part as a JSON text"
         )
 
 
-def depth_of(value: Any, limit: int) -> int:
-    """Levels of lists and objects; counted no further than one beyond the limit."""
-    level, depth = [value], 0
-    while depth <= limit:
-        inner = [item for each in level for item in _items(each)]
-        if not inner and not any(isinstance(each, (dict, list, tuple)) for each in level):
-            return depth
-        level, depth = inner, depth + 1
-    return depth
-
-
-def _items(value: Any) -> Iterable[Any]:
-    if isinstance(value, Mapping):
-        return value.values()
-    return value if isinstance(value, (list, tuple)) else ()
+def deeper_than(value: Any, limit: int) -> bool:
+    """Whether lists and objects stand in one another on more than so many levels."""
+    rest = [(value, 1)]
+    while rest:
+        item, depth = rest.pop()
+        if isinstance(item, (dict, Mapping)):
+            inner: Iterable[Any] = item.values()
+        elif isinstance(item, (list, tuple)):
+            inner = item
+        else:
+            continue
+        if depth > limit:
+            return True
+        rest += [(each, depth + 1) for each in inner if not isinstance(each, str)]
+    return False
 
 
 def utf8_length(text: str) -> int:

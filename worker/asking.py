@@ -30,6 +30,8 @@ def ask(agent: Agent, job: Job) -> Part:
     limits = job.limits(agent.limits)
     if spent := budget.before_model_call(job.state, limits, _reserve(agent, job, room)):
         return limit(agent, job, spent)
+    if spent := budget.before_storing(job.state, job.sizes.job_quota_bytes):
+        return limit(agent, job, spent)
     request = ModelRequest(
         messages=messages,
         tools=agent.schemas,

@@ -1,7 +1,7 @@
 """Budgets: what a job may spend, checked before each call, kept in the run state.
 
 A budget's limit is the agent's own plus what people have granted. Names: ``steps``, ``tokens``,
-``cost``, ``active_s`` and ``calls:TOOL``.
+``cost``, ``active_s`` and ``calls:TOOL``; and ``stored_bytes``, whose limit is the operator's.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from api_client.sizes import setting_name
 from worker.state import RunState, Tokens
 
 
@@ -65,6 +66,11 @@ def before_model_call(state: RunState, limits: Limits, reserve_tokens: int) -> S
     )
 
 
+def before_storing(state: RunState, quota: int) -> Spent | None:
+    """The quota of stored bytes, if it is used up; 0 is none."""
+    return _reached(state, STORED, state.stored, quota or None)
+
+
 def before_tool_call(
     state: RunState, limits: Limits, tool: str, max_calls: int | None
 ) -> Spent | None:
@@ -74,6 +80,8 @@ def before_tool_call(
         state, limits
     )
 
+
+STORED = "stored_bytes"
 
 SHARED = ("tokens", "cost", "active_s")
 """Budgets that a job shares with its sub-jobs; each counts its own steps."""
@@ -146,7 +154,13 @@ def _reached(state: RunState, name: str, spent: float, limit: float | None) -> S
     return Spent(name, spent, allowed) if spent >= allowed else None
 
 
-_UNITS = {"steps": "steps", "tokens": "tokens", "cost": "money", "active_s": "seconds of work"}
+_UNITS = {
+    "steps": "steps",
+    "tokens": "tokens",
+    "cost": "money",
+    "active_s": "seconds of work",
+    STORED: f"bytes of stored messages ({setting_name('job_quota_bytes')})",
+}
 
 
 def describe(spent: Spent) -> str:

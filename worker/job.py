@@ -7,6 +7,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from api_client.contract import JobSpec, Mail, Pause, Signal
+from api_client.sizes import (
+    DEFAULT_SIZES,
+    Sizes,
+    deeper_than,
+    setting_name,
+    size_of,
+    too_large,
+)
 from worker.budget import Limits, capped
 from worker.effects import Commit, Failed, Finished
 from worker.messages import Message, Transcript, observation
@@ -23,6 +31,7 @@ class Job:
         pause: the pause that a person has answered with ``signal``; both are there until a
             commit has consumed them.
         mail: messages of people that the model has not been shown.
+        sizes: how large what it stores may be.
     """
 
     spec: JobSpec
@@ -32,6 +41,7 @@ class Job:
     pause: Pause | None = None
     signal: Signal | None = None
     mail: Sequence[Mail] = ()
+    sizes: Sizes = DEFAULT_SIZES
     retaken: frozenset[str] = field(init=False)
     _consuming: bool = field(init=False, default=False)
     _heard: int | None = field(init=False, default=None)
@@ -40,6 +50,8 @@ class Job:
 
     def __post_init__(self) -> None:
         self.retaken = frozenset(call["id"] for call in self.transcript.pending)
+        if not self.state.stored:  # by a program that did not count it
+            self.state.stored = sum(map(size_of, self.transcript.stored))
 
     @property
     def id(self) -> str:
@@ -90,8 +102,19 @@ class Job:
         heard, self._heard = self._heard, None
         return Commit(kind, data, *self.carry(), heard=heard, reads_next=reads_next)
 
-    def finished(self, value: Any, **data: Any) -> Finished:
-        """The job has its answer; ``data`` is the record of the reply that brought it."""
+    def finished(self, value: Any, **data: Any) -> Finished | Failed:
+        """The job has its answer; ``data`` is the record of the reply that brought it.
+
+        An answer that is too large or nested too deeply is none: the job has failed.
+        """
+        limit, deepest = self.sizes.max_answer_bytes, self.sizes.max_depth
+        if (size := size_of(value)) > limit:
+            advice = "let it be stored elsewhere, and answer with a reference"
+            text = too_large("answer", size, limit, "max_answer_bytes", advice)
+            return self.failed("answer_too_large", text, **data)
+        if deeper_than(value, deepest):
+            text = f"answer: nested more than {deepest} levels deep ({setting_name('max_depth')})"
+            return self.failed("answer_too_large", text, **data)
         return Finished(*self.carry(), value=value, data=data)
 
     def failed(self, reason: str, text: str, **data: Any) -> Failed:
@@ -101,4 +124,6 @@ class Job:
     def carry(self) -> tuple[list[Message], bool]:
         """What the next commit carries: new messages, and whether it consumes the signal."""
         consuming, self._consuming = self._consuming, False
-        return self.transcript.take_unsaved(), consuming
+        messages = self.transcript.take_unsaved()
+        self.state.stored += sum(map(size_of, messages))
+        return messages, consuming

@@ -12,6 +12,7 @@ from typing import Any
 from api_client.admin import Beginning
 from api_client.contract import Event, JobView
 from api_client.errors import InvalidInput
+from api_client.sizes import size_of
 from worker.loop import input_text
 from worker.messages import Message, Transcript, system, user
 from worker.state import RunState, Tokens
@@ -51,6 +52,7 @@ def beginning(
     past = [event for event in events if _is_before(event, place)]
     state = _state(past, messages)
     state.version, state.steps = version, step - 1
+    state.stored = sum(map(size_of, kept))
     record = {"rerun_of": view.job_id, "from_step": step}
     return Beginning(kept, state.dump(), record)
 

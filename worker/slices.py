@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from api_client.contract import JobStatus, Outcome, Pause, Wish
 from api_client.errors import StoreUnavailable
+from api_client.sizes import sizes
 from worker.agent import Agent
 from worker.commits import Answered, Commits
 from worker.context import ActionContext
@@ -397,4 +398,5 @@ def _load(claim: Claimed) -> Job:
         pause=claim.pause,
         signal=claim.signal,
         mail=claim.mail,
+        sizes=sizes(),
     )

@@ -71,6 +71,7 @@ class RunState:
         told: what people have told the model and it has not been shown yet.
         children: ids of sub-jobs whose answers have not been taken up.
         pauses: how many times the job has paused; part of a pause's id.
+        stored: about the bytes of all messages, as JSON before it is compressed.
     """
 
     version: str = ""
@@ -91,6 +92,7 @@ class RunState:
     told: list[str] = field(default_factory=list)
     children: list[str] = field(default_factory=list)
     pauses: int = 0
+    stored: int = 0
 
     def dump(self) -> str:
         """The state as compact JSON; fields that hold their defaults are left out."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from api_client.contract import PauseKind
+from api_client.sizes import size_of, too_large
 from worker.accounting import charge
 from worker.agent import Agent
 from worker.effects import Backoff, End, ModelAnswer, Part
@@ -36,6 +37,8 @@ def take_reply(agent: Agent, job: Job, answer: ModelAnswer, sent: Sequence[Messa
             return (yield from _compact(agent, job, answer.result, sent))
         return _model_error(agent, job, answer.result)
     reply = answer.result
+    if (size := size_of(reply.message)) > job.sizes.max_reply_bytes:
+        return _reply_too_large(agent, job, reply, size)
     turn = read_turn(
         reply.message,
         taken=job.transcript.call_ids,
@@ -48,6 +51,14 @@ def take_reply(agent: Agent, job: Job, answer: ModelAnswer, sent: Sequence[Messa
         text = "the model sent an empty reply: no text and no tool call"
         return _model_error(agent, job, ModelError(text, "retry", code=EMPTY_REPLY))
     return (yield from _take_turn(agent, job, turn, reply, answer.elapsed_ms))
+
+
+def _reply_too_large(agent: Agent, job: Job, reply: ModelReply, size: int) -> End:
+    """Nothing of the reply is kept but what it has cost."""
+    charge(agent, job, reply.message, reply)
+    advice = "let the model answer in parts, or raise the limit"
+    text = too_large("reply", size, job.sizes.max_reply_bytes, "max_reply_bytes", advice)
+    return _model_error(agent, job, ModelError(text, "pause", code="reply_too_large"))
 
 
 def _is_empty(turn: Turn) -> bool:

@@ -8,6 +8,7 @@ import pytest
 
 from api_client.contract import Answer
 from api_client.errors import InvalidInput
+from api_client.sizes import size_of
 from tests.support.recorded import Recorded, record
 from worker.inline import InlineRun
 from worker.messages import Transcript
@@ -41,7 +42,7 @@ def begun(run: InlineRun, step: int, **changed: Any) -> tuple[list[Any], RunStat
 def test_before_the_first_step_there_are_goal_and_task(run: InlineRun) -> None:
     messages, state = begun(run, 1, version="v9")
     assert messages == run.messages[:2]
-    assert state == RunState(version="v9")
+    assert state == RunState(version="v9", stored=sum(map(size_of, messages)))
 
 
 @pytest.mark.parametrize(("step", "kept"), [(2, 5), (3, 7), (4, 9)])

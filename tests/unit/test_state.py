@@ -31,6 +31,7 @@ FULL = RunState(
     children=["job/1"],
     told=["schneller, 快"],
     pauses=1,
+    stored=1234,
 )
 
 

@@ -15,6 +15,7 @@ from itertools import count
 from typing import Any
 
 from api_client.contract import JobSpec, Mail, Outcome, Pause, Signal
+from api_client.sizes import DEFAULT_SIZES, Sizes
 from worker.agent import Agent
 from worker.context import ActionContext
 from worker.effects import (
@@ -119,6 +120,7 @@ class Driver:
     signal: Signal | None = None
     mail: list[Mail] = field(default_factory=list)
     arriving: dict[int, list[str]] = field(default_factory=dict)
+    sizes: Sizes = DEFAULT_SIZES
     tries: int = 0
     events: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
     context: ActionContext | None = None
@@ -182,6 +184,7 @@ class Driver:
             pause=self.pause if self.signal is not None else None,
             signal=self.signal,
             mail=tuple(self.mail),
+            sizes=self.sizes,
         )
 
     def state(self) -> RunState:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from api_client.deciding import parse_signal
 from api_client.errors import InvalidInput
-from api_client.sizes import depth_of, size_of, sizes
+from api_client.sizes import deeper_than, size_of, sizes
 from api_client.specs import make_spec, spec_from_call
 
 
@@ -82,14 +82,15 @@ def test_a_setting_that_cannot_be_is_named(monkeypatch: pytest.MonkeyPatch) -> N
     [(1, 0), ("x", 0), ([], 1), ({}, 1), ([1, [2]], 2), ({"a": {"b": [1]}}, 3), ([[], 1], 2)],
 )
 def test_depth_is_levels_of_lists_and_objects(value: Any, depth: int) -> None:
-    assert depth_of(value, 10) == depth
+    assert not deeper_than(value, depth)
+    assert depth == 0 or deeper_than(value, depth - 1)
 
 
-def test_depth_is_counted_no_further_than_asked() -> None:
+def test_no_depth_is_too_deep_to_be_refused() -> None:
     value: Any = 1
     for _ in range(100_000):
         value = [value]
-    assert depth_of(value, 7) == 8
+    assert deeper_than(value, 7)
 
 
 _JSON = st.recursive(
