@@ -21,6 +21,7 @@ from worker.tools import hand_to_human, tool
 
 LEDGER = "TEST_LEDGER"
 BUSY_S = 0.1
+PATIENCE_S = float(os.environ.get("TEST_TOOL_TIMEOUT_S", "300"))
 GATES = "TEST_GATES"
 
 
@@ -77,7 +78,7 @@ def look(x: int, ctx: Ctx) -> str:
     return _effect("look", x, ctx)
 
 
-@tool(effects="idempotent")
+@tool(effects="idempotent", timeout=PATIENCE_S)
 def put(x: int, ctx: Ctx) -> str:
     """Write something that may be written again."""
     return _effect("put", x, ctx)
