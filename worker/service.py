@@ -38,6 +38,9 @@ from worker.telemetry.observer import Observer
 from worker.telemetry.setup import Telemetry
 from worker.telemetry.stores import WatchedStore
 
+LEAST_CONNECTIONS = 100
+"""Of the default model; more if more jobs wait for it at once."""
+
 
 @dataclass(slots=True)
 class _Process:
@@ -260,4 +263,4 @@ class Service:
         """The model of agents that name none: OpenAI chat completions from the environment."""
         from worker.models import OpenAIModel
 
-        return OpenAIModel()
+        return OpenAIModel(max_connections=max(LEAST_CONNECTIONS, self.settings.in_flight))
