@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from celery import states
 
-from api_client.contract import JobSpec, JobStatus
+from api_client.contract import JobSpec, JobStatus, Pause
 from api_client.errors import JobFailed
 from worker.ends import Deferred, Ended, HandedOver, SliceEnd, Suspended
 from worker.models.base import ModelError
@@ -41,9 +41,12 @@ def report_paused(service: Service, end: Suspended) -> None:
     The pause is durable already, so a person may answer, and another worker finish the job, in
     between: a final state that this report came too late for is put back.
     """
-    pause = end.pause
-    meta = {"reason": pause.kind, "question": pause.question, "pause_id": pause.id}
-    _show(service, end.spec, PAUSED, meta)
+    _show(service, end.spec, PAUSED, pause_meta(end.pause))
+
+
+def pause_meta(pause: Pause) -> dict[str, str]:
+    """What Celery's result backend shows of a paused job."""
+    return {"reason": pause.kind, "question": pause.question, "pause_id": pause.id}
 
 
 def _show(service: Service, spec: JobSpec, state: str, value: Any) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import time
 from typing import Any
 
 from worker.agent import Agent
 from worker.bench.counting import CountingConnection
 from worker.models.base import Message, ModelReply, ModelRequest, Usage
-from worker.tools import tool
+from worker.tools import build_tool, tool
 from worker.tools.base import Effects
 
 PLAN = "Each step has a plan of about two hundred characters, as models write them. ".ljust(
@@ -16,8 +17,18 @@ PLAN = "Each step has a plan of about two hundred characters, as models write th
 )
 OBSERVATION = "An observation of four hundred characters. ".ljust(400, ".")
 ANSWER = "All steps are done."
-AGENT = "bench"
 TASK = "Take so many steps."
+
+STEPPING = "bench-steps"
+SLOW = "bench-slow"
+ASKING = "bench-asks"
+WAITING = "bench-waits"
+
+
+@tool(effects="safe")
+def look(page: int) -> str:  # noqa: ARG001 - only the text counts
+    """Read a page."""
+    return OBSERVATION
 
 
 class InstantModel:
@@ -43,17 +54,35 @@ class InstantModel:
         self.asked.append(time.perf_counter())
         self.sent.append(CountingConnection.sent)
         number = len(self.asked)
-        if number > self._steps:
-            return ModelReply({"role": "assistant", "content": ANSWER}, Usage(1000, 5), "stop")
-        return ModelReply(reply_message(number), Usage(1000, 60), "tool_calls")
+        return answer() if number > self._steps else step_reply(reply_message(number))
+
+
+def answer() -> ModelReply:
+    """The last reply."""
+    return ModelReply({"role": "assistant", "content": ANSWER}, Usage(1000, 5), "stop")
+
+
+def step_reply(message: Message) -> ModelReply:
+    """A reply that calls a tool."""
+    return ModelReply(message, Usage(1000, 60), "tool_calls")
 
 
 def reply_message(number: int) -> Message:
     """The model's message at a step: a plan of 200 characters and one call."""
+    return calling(number, "look", {"page": number})
+
+
+def question() -> Message:
+    """The model's message that asks a person."""
+    return calling(1, "hand_to_human", {"reason": "May the order be refunded?"})
+
+
+def calling(number: int, tool_name: str, arguments: dict[str, Any]) -> Message:
+    """A message of the model with a plan of 200 characters and one call."""
     call = {
         "id": f"call_{number:024d}",
         "type": "function",
-        "function": {"name": "look", "arguments": f'{{"page": {number}}}'},
+        "function": {"name": tool_name, "arguments": json.dumps(arguments)},
     }
     return {"role": "assistant", "content": PLAN, "tool_calls": [call]}
 
@@ -65,12 +94,5 @@ def observation_message(number: int) -> Message:
 
 def stepping_agent(model: Any, effects: Effects) -> Agent:
     """An agent that may take any number of steps."""
-
-    @tool(effects=effects)
-    def look(page: int) -> str:  # noqa: ARG001 - only the text counts
-        """Read a page."""
-        return OBSERVATION
-
-    return Agent(
-        name=AGENT, goal="Work.", tools=[look], model=model, max_steps=None, max_repeats=None
-    )
+    reading = build_tool(look, effects=effects)
+    return Agent(STEPPING, "Work.", [reading], model, max_steps=None, max_repeats=None)

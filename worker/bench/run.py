@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from worker.bench import steps
+from worker.bench import latency, paused, recover, steps, throughput, waiting
 from worker.bench.machine import describe_machine
 from worker.bench.measuring import Row
 from worker.bench.options import Options
@@ -15,6 +15,11 @@ Part = Callable[[Options, Callable[[str], None]], list[Row]]
 
 PARTS: dict[str, Part] = {
     "steps": steps.measure,
+    "throughput": throughput.measure,
+    "waiting": waiting.measure,
+    "latency": latency.measure,
+    "paused": paused.measure,
+    "recover": recover.measure,
 }
 
 

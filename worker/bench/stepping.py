@@ -12,12 +12,14 @@ from itertools import pairwise
 from api_client.connection import connect
 from api_client.contract import JobSpec, JobStatus
 from api_client.errors import StepkeeperError
+from worker.agent import Agent
 from worker.bench.counting import counted
-from worker.bench.load import AGENT, TASK, InstantModel, stepping_agent
+from worker.bench.load import STEPPING, TASK, InstantModel, stepping_agent
 from worker.bench.room import Room
 from worker.ends import Ended, HandedOver
 from worker.leases import Leases
 from worker.runner import Runner, RunnerSettings
+from worker.store.base import CheckpointStore
 from worker.telemetry.stores import WatchedStore
 from worker.tools.base import Effects
 
@@ -82,23 +84,30 @@ class Stepper:
         self.here.empty()
         model = InstantModel(k)
         job_id = str(uuid.uuid4())
-        self.store.create(JobSpec(job_id=job_id, agent=AGENT, input=TASK))
-        return Ready(job_id, self._runner(model, effects, slice_steps), model)
+        self.store.create(JobSpec(job_id=job_id, agent=STEPPING, input=TASK))
+        agent = stepping_agent(model, effects)
+        return Ready(job_id, make_runner(self.store, self.leases, agent, slice_steps), model)
 
     def run(self, k: int, *, effects: Effects = "safe", slice_steps: int = ONE_SLICE) -> Run:
         """Submit a job and run it; raises what ``Ready.run`` does."""
         return self.ready(k, effects=effects, slice_steps=slice_steps).run()
 
-    def _runner(self, model: InstantModel, effects: Effects, slice_steps: int) -> Runner:
-        return Runner(
-            store=self.store,
-            agents={AGENT: stepping_agent(model, effects)},
-            owner="bench/boot/1/",
-            leases=self.leases,
-            clock_ms=lambda: time.monotonic_ns() // 1_000_000,
-            default_model=lambda: model,
-            settings=RunnerSettings(lease_ms=LEASE_MS, slice_steps=slice_steps),
-        )
+
+def make_runner(
+    store: CheckpointStore, leases: Leases, agent: Agent, slice_steps: int = DEFAULT_SLICE
+) -> Runner:
+    """What runs the slices of one agent's jobs in this process, as a worker has it."""
+    model = agent.model
+    assert model is not None
+    return Runner(
+        store=store,
+        agents={agent.name: agent},
+        owner="bench/boot/1/",
+        leases=leases,
+        clock_ms=lambda: time.monotonic_ns() // 1_000_000,
+        default_model=lambda: model,
+        settings=RunnerSettings(lease_ms=LEASE_MS, slice_steps=slice_steps),
+    )
 
 
 @contextmanager
@@ -114,4 +123,4 @@ def _run_to_end(runner: Runner, job_id: str) -> None:
     while isinstance(end, HandedOver):
         end = runner.run(job_id)
     if not isinstance(end, Ended) or end.status is not JobStatus.SUCCEEDED:
-        raise JobFailed(f"a job of the benchmark ended as {end}; expected: succeeded")
+        raise JobFailed(f"a job of the benchmark came to {type(end).__name__}, not to success")

@@ -16,13 +16,11 @@ from worker.bench.floors import bare_client, fenced_steps_per_s, rpush_steps_per
 from worker.bench.load import observation_message, reply_message
 from worker.bench.measuring import Row, growth, in_turns, median_of, ratio, row
 from worker.bench.options import Options
-from worker.bench.room import Room, room
+from worker.bench.room import FSYNCS, Room, room
 from worker.bench.stepping import DEFAULT_SLICE, Run, Stepper, stepper
-from worker.embedded import Fsync
 
 SIZES = (10, 100, 500, 1000, 5000)
 QUICK_SIZES = (10, 100, 500)
-FSYNCS: tuple[Fsync, ...] = ("everysec", "always")
 
 LEAST_STEPS = 500
 """In one sample: short jobs are run as often as it takes."""

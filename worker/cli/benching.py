@@ -22,7 +22,10 @@ def bench(
     session: Session,
     parts: Annotated[
         list[str] | None,
-        typer.Argument(metavar="PART...", help="steps; all, if none is given."),
+        typer.Argument(
+            metavar="PART...",
+            help="steps, throughput, waiting, latency, paused, recover, submit; all, if none is given.",
+        ),
     ] = None,
     quick: Annotated[
         bool, typer.Option("--quick", help="Smaller sizes: at most 40 seconds a part.")
