@@ -20,7 +20,7 @@ from api_client.hints import try_hint
 from worker.announcing import announce_agents, announce_slots
 from worker.appointments import keep_appointment
 from worker.broker import reachable
-from worker.celery_config import check_pool
+from worker.celery_config import check_backend, check_pool
 from worker.control import listen_for_event_switch, listen_for_revokes, live_namesakes
 from worker.flow.book import LOOK_EVERY_S, Lookout
 from worker.forking import no_fork
@@ -45,6 +45,7 @@ class Keeper(bootsteps.StartStopStep):
     def __init__(self, worker: Any, **kwargs: Any) -> None:
         super().__init__(worker, **kwargs)
         self._service: Service = worker.app.stepkeeper
+        check_backend(worker.app)
         pool = check_pool(self._service.settings, worker.pool_cls)
         self._service.begin(worker.hostname, pool)
         self._leaving = Leaving(

@@ -94,6 +94,32 @@ def protect(app: Celery) -> None:
         )
 
 
+def check_backend(app: Celery) -> None:
+    """Refuse a result backend in which nobody would find a job's answer.
+
+    Raises:
+        InvalidInput: names the setting, its value and what to use in its place.
+    """
+    if harm := harm_of_backend(app.conf):
+        raise InvalidInput(
+            f"Celery setting result_backend={app.conf.result_backend!r}: {harm}; use redis://…, "
+            "db+…:// or file://…"
+        )
+
+
+def harm_of_backend(conf: Any) -> str:
+    """Why nobody would find an answer in the result backend of these settings; empty if one can."""
+    scheme = str(conf.result_backend or "").partition(":")[0]
+    if scheme == "rpc":
+        return (
+            "a result goes as a message to the program that submitted, which may be gone when a "
+            "person has answered, and to no other"
+        )
+    if scheme == "cache+memory" and not str(conf.broker_url or "").startswith("memory:"):
+        return "results stay in the memory of the worker"
+    return ""
+
+
 def check_pool(settings: Settings, pool: Any) -> str:
     """Refuse a pool that cannot keep the promises; returns its name, such as ``prefork``.
 

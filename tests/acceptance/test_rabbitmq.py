@@ -151,9 +151,8 @@ def test_a_queue_that_has_properties_of_its_own(shop: Shop) -> None:
     shop.lab.wait_status(job_id, "paused")
     client.signal(job_id, {"kind": "answer", "value": "yes"})
     shop.lab.wait_published(job_id)
-    claims = [event for event in shop.lab.events(job_id, "claimed")]
-    assert len(claims) == 2
-    waited = shop.lab.events(job_id, "claimed")[1].at - shop.lab.events(job_id, "signal")[0].at
+    _, claimed = shop.lab.events(job_id, "claimed")
+    waited = claimed.at - shop.lab.events(job_id, "signal")[0].at
     assert waited < FIRST_HINT_GRACE_MS
 
 

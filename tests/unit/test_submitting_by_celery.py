@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -11,7 +12,7 @@ from celery import Celery
 
 from api_client.errors import InvalidInput
 from worker import Agent, ScriptedModel, install, run_inline, tool
-from worker.celery_config import check_pool
+from worker.celery_config import check_backend, check_pool
 from worker.models import FunctionModel
 from worker.models.scripted import act, say
 from worker.options import start_delay_ms, start_within_ms
@@ -80,7 +81,7 @@ def test_a_time_is_given_in_every_form_that_celery_takes(
     monkeypatch: pytest.MonkeyPatch, value: Any, seconds: float
 ) -> None:
     app = Celery("x", set_as_current=False)
-    app.conf.timezone = "Europe/Berlin"
+    app.conf.update(timezone="Europe/Berlin")
     monkeypatch.setattr(app, "now", lambda: NOW)
     assert start_within_ms(app, value) == seconds * 1000
     assert start_delay_ms(app, {"eta": value}) == seconds * 1000
@@ -101,6 +102,26 @@ def test_d3_a_pool_that_breaks_promises_is_refused(pool: str) -> None:
     TaskPool.__module__ = f"celery.concurrency.{pool}"
     with pytest.raises(InvalidInput, match=f"pool '{pool}' is not supported"):
         check_pool(NOWHERE, TaskPool)
+
+
+@pytest.mark.parametrize(
+    ("broker", "backend", "words"),
+    [
+        ("amqp://", "rpc://", "result_backend='rpc://'.*use redis://"),
+        ("redis://", "cache+memory://", "stay in the memory of the worker"),
+        ("redis://", "redis://", ""),
+        ("redis://", "db+sqlite:///x", ""),
+        ("redis://", "file:///x", ""),
+        ("redis://", None, ""),
+        ("memory://", "cache+memory://", ""),
+    ],
+)
+def test_a_backend_in_which_nobody_finds_a_result_is_refused(
+    broker: str, backend: str | None, words: str
+) -> None:
+    app = Celery("x", broker=broker, backend=backend, set_as_current=False)
+    with pytest.raises(InvalidInput, match=words) if words else nullcontext():
+        check_backend(app)
 
 
 def test_d3_our_own_deadline_ends_a_tool_on_a_pool_of_threads() -> None:

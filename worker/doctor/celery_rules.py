@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
+from worker.celery_config import harm_of_backend
 from worker.doctor.findings import Finding, Findings, Level
 from worker.settings import Settings
 
@@ -157,7 +158,15 @@ def check(conf: Any, settings: Settings) -> Findings:
         if rule.harms(value, settings):
             what = f"{rule.setting}={value!r}: {rule.what.format(value=value)}"
             yield Finding(rule.level, AREA, rule.setting, what, f"{rule.setting} = {rule.fix}")
+    yield from _backend(conf)
     yield from _transport(conf, settings)
+
+
+def _backend(conf: Any) -> Findings:
+    """A result backend that stores, but where nobody finds it."""
+    if harm := harm_of_backend(conf):
+        what = f"result_backend={conf.result_backend!r}: {harm}"
+        yield Finding("error", AREA, "result_backend", what, "result_backend = such as redis://…")
 
 
 def _transport(conf: Any, settings: Settings) -> Findings:

@@ -39,6 +39,8 @@ def test_at_our_own_settings_nothing_is_found() -> None:
         ("result_serializer", "pickle"),
         ("result_backend", None),
         ("result_backend", "disabled://"),
+        ("result_backend", "rpc://"),
+        ("result_backend", "cache+memory://"),
         ("result_expires", 86400),
         ("result_expires", timedelta(days=1)),
         ("task_ignore_result", True),
