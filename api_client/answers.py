@@ -95,6 +95,12 @@ def check_answer(
         raise SignalRefused(f"job {job_id}: {signal.kind} does not fit: {shown}")
 
 
+def load_checker() -> None:
+    """Load what checks answers, if it is installed, so that the first decision need not wait."""
+    if find_spec("jsonschema") is not None:
+        import_module("jsonschema")
+
+
 def problems(schema: Schema, value: Any) -> Iterator[str]:
     """What is wrong with a value, one line each.
 

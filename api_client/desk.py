@@ -25,6 +25,7 @@ from api_client.inbox import InboxFilter, InboxPage, Order
 from api_client.lists import JobFilter, JobPage, ListName, list_name
 from api_client.records import one_line
 from api_client.store import Cancelled, JobStore
+from api_client.workers import WorkerInfo
 
 
 class Desk:
@@ -108,6 +109,10 @@ class Desk:
             visible_to=None if visible_to is None else tuple(visible_to),
         )
         return self._store.jobs(name, chosen, newest_first=newest_first, limit=limit, cursor=cursor)
+
+    def workers(self) -> Sequence[WorkerInfo]:
+        """The workers that are alive, by name; each tells so every ten seconds."""
+        return self._store.workers()
 
     def follow(self, after: str = "$", *, for_s: float | None = None) -> Iterator[JobEvent]:
         """What happens to all jobs, as it happens: paused, resumed, reminder, escalated, …

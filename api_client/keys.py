@@ -32,6 +32,7 @@ because each commit writes three of them to the append-only file.
 ``{sk:P}:parked:TENANT``  set     lanes in which a tenant at its limit waits
 ``{sk:P}:used:DAY``       hash    steps that each tenant has used on a day (UTC), for two days
 ``sk:agents``             hash    agents that workers have announced
+``sk:workers``            hash    the workers themselves, by node name, and their last heartbeat
 ========================  ======  ==============================================================
 """
 
@@ -44,6 +45,7 @@ import zlib
 from api_client.contract import JobStatus
 
 AGENTS = "sk:agents"
+WORKERS = "sk:workers"
 
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
 

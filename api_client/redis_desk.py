@@ -31,6 +31,7 @@ from api_client.records import EVENT_ID_PATTERN, read_record, texts_of
 from api_client.redis_walk import Walk
 from api_client.refusals import not_told
 from api_client.scripts import Argument, Scripts
+from api_client.workers import RedisWorkers
 
 _SCRIPTS = Scripts("api_client")
 
@@ -38,7 +39,7 @@ MAX_UNHEARD = 100
 """Messages of people that may wait in one job."""
 
 
-class RedisDesk:
+class RedisDesk(RedisWorkers):
     """Mixed into ``RedisJobStore``, which has the connection."""
 
     _redis: Client
@@ -132,10 +133,6 @@ class RedisDesk:
             if view is not None and view.status is status:
                 items.append(view)
         return JobPage(tuple(items), total=walk.total(), unreadable=tuple(unreadable)), more
-
-    def _now_ms(self) -> int:
-        seconds, micros = self._redis.time()
-        return int(seconds * 1000 + micros // 1000)
 
     # --- events of all jobs ------------------------------------------------------------------
 

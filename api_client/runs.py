@@ -84,9 +84,7 @@ def numbered(field: str | None) -> tuple[int, str | None]:
     return int(seq), run
 
 
-def write_event(
-    kind: str, data: Mapping[str, Any], dumps: Callable[[Any], str]
-) -> tuple[str, str]:
+def write_event(kind: str, data: Mapping[str, Any], dumps: Callable[[Any], str]) -> tuple[str, str]:
     """Name and value of the one field of a trace record."""
     if kind not in _FREQUENT:
         return kind, dumps(data)

@@ -22,6 +22,7 @@ from api_client.inbox import InboxFilter, InboxPage, Order
 from api_client.lists import EVERY, JobFilter, JobPage, ListName
 from api_client.live import LiveRecord
 from api_client.tenants import Tenant, TenantPolicy
+from api_client.workers import WorkerInfo
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +171,9 @@ class JobStore(Protocol):
 
     def tenants(self) -> list[Tenant]:
         """Tenants that have jobs to run, or a policy, or have used steps lately, by name."""
+
+    def workers(self) -> Sequence[WorkerInfo]:
+        """The workers that are alive, by name."""
 
     def agents(self) -> Sequence[AgentInfo]:
         """What workers have announced, by name."""

@@ -24,6 +24,7 @@ from worker.celery_config import check_backend, check_pool
 from worker.control import listen_for_event_switch, listen_for_revokes, live_namesakes
 from worker.flow.book import LOOK_EVERY_S, Lookout
 from worker.forking import no_fork
+from worker.heartbeat import beat_until
 from worker.service import Service
 from worker.shutdown import Leaving, pool_children
 from worker.store.base import Hint
@@ -79,6 +80,7 @@ class Keeper(bootsteps.StartStopStep):
             self._post_loop,
             self._limits_loop,
             partial(self._watch_loop, worker),
+            partial(beat_until, self._done, self._service, worker),
         )
         for number, target in enumerate(loops):
             name = f"stepkeeper-keeper-{number}"

@@ -21,6 +21,7 @@ from api_client.contract import (
     Wish,
 )
 from api_client.store import JobStore
+from api_client.workers import WorkerInfo
 
 
 @dataclass(frozen=True, slots=True)
@@ -324,6 +325,12 @@ class CheckpointStore(JobStore, Protocol):
 
     def announce_slots(self, slots: Slots) -> None:
         """Tell how many messages of which queues a worker works on."""
+
+    def beat(self, info: WorkerInfo) -> WorkerInfo:
+        """Note that a worker is alive; returns what was noted, with its times."""
+
+    def part(self, name: str) -> None:
+        """Forget a worker that ends."""
 
     def announce(self, agents: Sequence[AgentInfo]) -> None:
         """Tell callers which agents there are."""

@@ -25,6 +25,7 @@ from api_client.redis_store import FIRST_HINT_GRACE_MS
 from api_client.refusals import cancelled_outcome, not_found, refusal
 from api_client.runs import read_run
 from api_client.store import Cancelled, Created
+from api_client.workers import WorkerInfo
 from worker.store.memory_record import Record, next_id, order_of
 from worker.store.memory_turns import MemoryTurns
 
@@ -50,6 +51,7 @@ class MemoryCallers(MemoryTurns):
         self._jobs: dict[str, Record] = {}
         self._agents: dict[str, AgentInfo] = {}
         self._happened: list[JobEvent] = []
+        self._workers: dict[str, WorkerInfo] = {}
 
     def _find(self, job_id: str) -> Record | None:
         job = self._jobs.get(job_id)

@@ -26,6 +26,7 @@ from api_client.lists import (
 from api_client.pauses import to_ms
 from api_client.redis_desk import MAX_UNHEARD
 from api_client.refusals import not_told
+from api_client.workers import WorkerInfo, living
 from worker.store.memory_posts import Letter, MemoryPosts
 
 if TYPE_CHECKING:
@@ -61,6 +62,7 @@ class MemoryDesk(MemoryPosts):
     _clock: Callable[[], int]
     _lock: threading.Condition
     _happened: list[JobEvent]
+    _workers: dict[str, WorkerInfo]
 
     def _find(self, job_id: str) -> _Record | None:
         raise NotImplementedError
@@ -165,6 +167,26 @@ class MemoryDesk(MemoryPosts):
         if event != "paused":
             self._note(job, event, data)
         self._tell(job, event, data)
+
+    # --- workers -----------------------------------------------------------------------------
+
+    def workers(self) -> Sequence[WorkerInfo]:
+        """See ``JobStore.workers``."""
+        with self._lock:
+            return living(sorted(self._workers.values(), key=lambda one: one.name), self._clock())
+
+    def beat(self, info: WorkerInfo) -> WorkerInfo:
+        """See ``CheckpointStore.beat``."""
+        with self._lock:
+            now = self._clock()
+            fresh = info.model_copy(update={"started": info.started or now, "seen": now})
+            self._workers[info.name] = fresh
+            return fresh
+
+    def part(self, name: str) -> None:
+        """See ``CheckpointStore.part``."""
+        with self._lock:
+            self._workers.pop(name, None)
 
     # --- lists -------------------------------------------------------------------------------
 

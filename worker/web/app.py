@@ -15,6 +15,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp
 
+from api_client.answers import load_checker
 from api_client.errors import StepkeeperError
 from worker.web import api
 from worker.web.console import errors, routes
@@ -52,6 +53,7 @@ def make_service(parts: Parts) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        await run_in_threadpool(load_checker)
         yield
         await run_in_threadpool(parts.close)
 

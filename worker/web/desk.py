@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 from api_client import AgentClient
 from api_client.admin import AdminStore
@@ -14,13 +14,30 @@ from api_client.contract import AgentInfo, Event, JobSpec, JobStatus, JobView, P
 from api_client.deciding import ManyReport
 from api_client.errors import AlreadyAnswered
 from api_client.inbox import InboxFilter, InboxPage, Order
+from api_client.lists import EVERY, JobFilter, JobPage, ListName
+from api_client.live import LiveRecord
 from api_client.refusals import not_found
 from api_client.store import Cancelled
+from api_client.workers import WorkerInfo
 from worker.web.callers import Caller, Role
 from worker.web.problems import Problem, already_answered, invalid
 
-LISTED = 1000
-"""The most jobs of one status that are looked at for a caller with labels or a tenant."""
+Filter = TypeVar("Filter", bound=JobFilter)
+
+HELD = 500
+"""The most running jobs that are shown beside their workers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A worker, and the jobs in its hands that the caller may see.
+
+    Attributes:
+        info: ``seen`` is 0 if it gives no sign of life.
+    """
+
+    info: WorkerInfo
+    jobs: list[JobView]
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,11 +137,39 @@ class Desk:
         """
         return self._store.events(job_id, after, count)
 
-    def jobs(self, status: JobStatus, limit: int, *, newest_first: bool = True) -> list[JobView]:
-        """Jobs in one status, by the time they entered it."""
-        many = max(limit, LISTED) if self._restricted else limit
-        views = self._store.list_jobs(status, many, newest_first)
-        return [view for view in views if self.caller.sees(view)][:limit]
+    def live(self, job_id: str, after: str = "0") -> list[LiveRecord]:
+        """What the model of a job that the caller has seen says, as it comes."""
+        return self._store.live(job_id, after)
+
+    def jobs(
+        self,
+        name: ListName,
+        wanted: JobFilter = EVERY,
+        *,
+        newest_first: bool = True,
+        limit: int = 50,
+        cursor: str = "",
+    ) -> JobPage:
+        """Jobs of one list, by the time they entered it.
+
+        Args:
+            wanted: which of them; what the caller may not see is left out.
+
+        Raises:
+            InvalidInput: the cursor is none of this list and order.
+        """
+        page = self._store.jobs(
+            name, self._own(wanted), newest_first=newest_first, limit=limit, cursor=cursor
+        )
+        return self._shown(page)
+
+    def _shown(self, page: JobPage) -> JobPage:
+        """The page without what a label that has changed meanwhile, or never was one, hides.
+
+        Whose a job is that cannot be read, nobody knows: who sees a part only does not see it.
+        """
+        seen = tuple(view for view in page if self.caller.sees(view))
+        return replace(page, items=seen, unreadable=() if self._restricted else page.unreadable)
 
     def inbox(
         self,
@@ -142,10 +187,11 @@ class Desk:
         Raises:
             InvalidInput: the cursor is none of this order.
         """
-        return self._store.inbox(self._own(wanted), order=order, limit=limit, cursor=cursor)
+        page = self._store.inbox(self._own(wanted), order=order, limit=limit, cursor=cursor)
+        return replace(page, unreadable=() if self._restricted else page.unreadable)
 
-    def _own(self, wanted: InboxFilter) -> InboxFilter:
-        """The same, of those that the caller may answer."""
+    def _own(self, wanted: Filter) -> Filter:
+        """The same, of those that the caller may see."""
         own: dict[str, Any] = {"visible_to": self.caller.held}
         if self.caller.tenant:
             own["tenant"] = self.caller.tenant
@@ -155,11 +201,6 @@ class Desk:
     def _restricted(self) -> bool:
         return bool(self.caller.labels or self.caller.tenant)
 
-    def quarantined(self, limit: int) -> list[JobView]:
-        """Poison jobs: their workers died again and again at the same step."""
-        many = max(limit, LISTED) if self._restricted else limit
-        return [view for view in self._store.quarantined(many) if self.caller.sees(view)][:limit]
-
     def counts(self) -> dict[str, int]:
         """How many jobs are in each status, whoever they belong to."""
         return {str(status): self._store.count(status) for status in JobStatus}
@@ -167,6 +208,17 @@ class Desk:
     def agents(self) -> Sequence[AgentInfo]:
         """The agents that workers have announced."""
         return self._client.agents()
+
+    def workers(self) -> list[Held]:
+        """The workers that are alive or hold a job, by name, and what they hold."""
+        held: dict[str, list[JobView]] = {}
+        for view in self.jobs(JobStatus.RUNNING, limit=HELD):
+            held.setdefault(node_of(view.worker or "?"), []).append(view)
+        alive = {info.name: info for info in self._store.workers()}
+        return [
+            Held(alive.get(name) or WorkerInfo(name=name), held.get(name, []))
+            for name in sorted({*held, *alive})
+        ]
 
     # --- deciding --------------------------------------------------------------------------
 
@@ -277,11 +329,3 @@ def _check_form(pause: Pause, given: Mapping[str, Any]) -> None:
 def node_of(owner: str) -> str:
     """A worker's node name out of a lease's owner ``node/boot/pid/``."""
     return owner.partition("/")[0]
-
-
-def by_node(views: Sequence[JobView]) -> Mapping[str, list[JobView]]:
-    """Running jobs by the worker that holds them."""
-    found: dict[str, list[JobView]] = {}
-    for view in views:
-        found.setdefault(node_of(view.worker or "?"), []).append(view)
-    return dict(sorted(found.items()))

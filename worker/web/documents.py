@@ -32,6 +32,7 @@ _DETAILS = {
     "no-key": "send an API key: Authorization: Bearer sk_…",
     "not-allowed": "key 'desk' has no role submit",
     "job-not-found": "no job 'x': it was never accepted here, or its retention has passed",
+    "job-unreadable": "job x: its record cannot be read: spec: Invalid JSON",
     "not-paused": "job x is running, not paused; there is nothing to answer",
     "wrong-pause": "job x: pause 'p1' is not the open one; answer 'p2'",
     "already-answered": "this pause was answered by anna (approve) at 2026-03-01 09:12:44 UTC",
@@ -62,6 +63,7 @@ def errors(*, job: bool = False, extra: dict[int, tuple[str, ...]] | None = None
     found = dict(_ALWAYS)
     if job:
         found[404] = ("job-not-found",)
+        found[409] = ("job-unreadable",)
     for status, names in (extra or {}).items():
         found[status] = (*found.get(status, ()), *names)
     return {status: _response(status, names) for status, names in sorted(found.items())}

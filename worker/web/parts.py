@@ -72,6 +72,10 @@ class Parts:
         """The Redis stream that holds a job's trace."""
         return Keys(partition_of(job_id, self.partitions)).trace(job_id)
 
+    def live_key(self, job_id: str) -> str:
+        """The Redis stream that holds what a job's model says."""
+        return Keys(partition_of(job_id, self.partitions)).live(job_id)
+
     @property
     def event_keys(self) -> list[str]:
         """The Redis streams of what happens to all jobs."""

@@ -21,6 +21,7 @@ from api_client.errors import (
     IdempotencyConflict,
     InvalidInput,
     JobNotFound,
+    JobUnreadable,
     NotAllowed,
     NotPaused,
     SignalRefused,
@@ -113,6 +114,7 @@ TITLES = {
     "not-found": "Nothing is here",
     "method-not-allowed": "That cannot be done here",
     "job-not-found": "No such job",
+    "job-unreadable": "What is stored of the job cannot be read",
     "conflict": "The job is not in a state for this",
     "not-paused": "The job waits for nobody",
     "wrong-pause": "Another pause is open",
@@ -130,6 +132,7 @@ TITLES = {
 
 _PLAIN: Sequence[tuple[type[StepkeeperError], int, str]] = (
     (JobNotFound, 404, "job-not-found"),
+    (JobUnreadable, 409, "job-unreadable"),
     (NotPaused, 409, "not-paused"),
     (WrongPause, 409, "wrong-pause"),
     (AlreadyAnswered, 409, "already-answered"),

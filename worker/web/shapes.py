@@ -18,6 +18,8 @@ from api_client.contract import (
     Signal,
     Usage,
 )
+from api_client.lists import JobPage
+from worker.web.desk import Held
 
 JOB_ID = "6f1c0b9e-3b8f-4c39-9d0e-0d6d5a1f2c11"
 _TEN_YEARS_S = 10 * 366 * 86_400
@@ -138,19 +140,34 @@ class Job(BaseModel):
         )
 
 
+class UnreadableJob(BaseModel):
+    """A job whose record was written by hand or by a newer version."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    job_id: str
+    reason: str
+
+
 class JobList(BaseModel):
-    """Some jobs."""
+    """Some jobs of a list."""
 
     jobs: list[Job]
-
-
-class InboxAnswer(JobList):
-    """Some of the jobs that wait for a person."""
-
-    model_config = ConfigDict(title="InboxPage")
-
     next: str = Field(description="The cursor of the next page; empty at the end.")
     total: int = Field(description="How many there are at most; exact for a single condition.")
+    unreadable: list[UnreadableJob] = Field(
+        default_factory=list, description="Jobs of this page that cannot be shown."
+    )
+
+    @classmethod
+    def of(cls, page: JobPage) -> Self:
+        """A page without what is between services and workers only."""
+        return cls(
+            jobs=[Job.of(view) for view in page],
+            next=page.next_cursor,
+            total=page.total,
+            unreadable=[UnreadableJob.model_validate(one) for one in page.unreadable],
+        )
 
 
 class Result(BaseModel):
@@ -272,16 +289,33 @@ class RunningJob(BaseModel):
 
 
 class WorkerShape(BaseModel):
-    """A worker that holds jobs."""
+    """A worker that is alive, or holds jobs."""
 
     model_config = ConfigDict(title="Worker")
 
     name: str
+    pool: str = ""
+    slots: int = Field(default=0, description="Tasks that it runs at once.")
+    in_flight: int = Field(default=0, description="Jobs on its event loop; 0: it has none.")
+    queues: tuple[str, ...] = ()
+    agents: tuple[str, ...] = Field(default=(), description="Each with its version.")
+    release: str = Field(default="", description="Version of Stepkeeper.")
+    started: int = 0
+    seen: int = Field(default=0, description="Its last heartbeat; 0: it gives no sign of life.")
     jobs: list[RunningJob]
+
+    @classmethod
+    def of(cls, held: Held) -> Self:
+        """A worker with its jobs."""
+        jobs = [
+            RunningJob(job_id=v.job_id, agent=v.spec.agent, steps=v.steps, tries=v.tries)
+            for v in held.jobs
+        ]
+        return cls(**held.info.model_dump(), jobs=jobs)
 
 
 class Workers(BaseModel):
-    """The workers that hold jobs, and how many jobs are in each status."""
+    """The workers, and how many jobs are in each status."""
 
     workers: list[WorkerShape]
     counts: dict[str, int]

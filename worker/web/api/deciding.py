@@ -16,8 +16,7 @@ from worker.web.shapes import (
     Accepted,
     CancelAnswer,
     Heard,
-    InboxAnswer,
-    Job,
+    JobList,
     ManyAnswer,
     ManyLine,
     ManyRequest,
@@ -64,15 +63,13 @@ def inbox(
     order: Annotated[Order, Query(description="By waiting time, or by deadline.")] = "oldest",
     limit: Annotated[int, Query(ge=1, le=200)] = 50,
     cursor: Annotated[str, Query(max_length=500, description="`next` of the page before.")] = "",
-) -> InboxAnswer:
+) -> JobList:
     """Jobs that wait for a person whom this key can be."""
     desk.needs(Role.REVIEW, Role.OPERATE)
     wanted = InboxFilter(
         agent=agent, label=label, kind=kind, tenant=tenant, older_than_s=older_than_s
     )
-    page = desk.inbox(wanted, order=order, limit=limit, cursor=cursor)
-    jobs = [Job.of(view) for view in page.items]
-    return InboxAnswer(jobs=jobs, next=page.next_cursor, total=page.total)
+    return JobList.of(desk.inbox(wanted, order=order, limit=limit, cursor=cursor))
 
 
 @router.post(

@@ -7,6 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Body, Query, Response
 
 from api_client.contract import JobStatus
+from api_client.lists import JobFilter
 from worker.web.api.strict import IdempotencyKey, JobId, StrictRoute, read_key
 from worker.web.api.waiting import WaitSeconds, rests, wait_for
 from worker.web.callers import Role
@@ -50,19 +51,31 @@ def submit(
 @router.get(
     "/jobs",
     operation_id="list_jobs",
-    responses={200: answer("The newest first.", {"jobs": [JOB]}), **errors()},
+    responses={
+        200: answer("The newest first.", {"jobs": [JOB], "next": "", "total": 1}),
+        **errors(),
+    },
     openapi_extra=for_roles(Role.REVIEW, Role.OPERATE),
 )
 def list_jobs(
     desk: DeskHere,
     status: Annotated[JobStatus, Query(description="Where they stand.")],
+    agent: Annotated[str | None, Query(max_length=64)] = None,
+    label: Annotated[str | None, Query(max_length=100)] = None,
+    tenant: Annotated[str | None, Query(max_length=100)] = None,
     limit: Annotated[int, Query(ge=1, le=500)] = 50,
     oldest_first: bool = False,
+    cursor: Annotated[str, Query(max_length=500, description="`next` of the page before.")] = "",
 ) -> JobList:
-    """The jobs in one status, by the time they came to it."""
+    """The jobs in one status, by the time they came to it.
+
+    A job that stays in the status while the pages are read is on exactly one of them.
+    """
     desk.needs(Role.REVIEW, Role.OPERATE)
-    views = desk.jobs(status, limit, newest_first=not oldest_first)
-    return JobList(jobs=[Job.of(view) for view in views])
+    wanted = JobFilter(agent=agent, label=label, tenant=tenant)
+    return JobList.of(
+        desk.jobs(status, wanted, newest_first=not oldest_first, limit=limit, cursor=cursor)
+    )
 
 
 @router.get(

@@ -6,19 +6,16 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
 
-from api_client.contract import JobStatus
+from api_client.lists import JobFilter
 from worker.web.api.strict import JobId, StrictRoute
 from worker.web.callers import Role
-from worker.web.desk import by_node
 from worker.web.documents import JOB, answer, errors, for_roles
 from worker.web.identify import DeskHere, PartsHere
 from worker.web.shapes import (
     Agents,
     Health,
-    Job,
     JobList,
     Released,
-    RunningJob,
     Workers,
     WorkerShape,
 )
@@ -34,7 +31,17 @@ _AGENT = {
 }
 _WORKERS = {
     "workers": [
-        {"name": "w1@host", "jobs": [{"job_id": "j1", "agent": "shop", "steps": 2, "tries": 1}]}
+        {
+            "name": "w1@host",
+            "pool": "prefork",
+            "slots": 4,
+            "queues": ["celery"],
+            "agents": ["shop 3f2a90c1d4e5"],
+            "release": "0.1.0",
+            "started": 1772356300000,
+            "seen": 1772356364000,
+            "jobs": [{"job_id": "j1", "agent": "shop", "steps": 2, "tries": 1}],
+        }
     ],
     "counts": {"queued": 0, "running": 1, "paused": 4},
 }
@@ -59,34 +66,31 @@ def list_agents(desk: DeskHere) -> Agents:
     openapi_extra=for_roles(Role.OPERATE),
 )
 def list_workers(desk: DeskHere) -> Workers:
-    """The workers that hold jobs, and how many jobs are in each status."""
+    """The workers that are alive or hold jobs, and how many jobs are in each status."""
     desk.needs(Role.OPERATE)
-    held = by_node(desk.jobs(JobStatus.RUNNING, 500))
-    workers = [
-        WorkerShape(
-            name=name,
-            jobs=[
-                RunningJob(
-                    job_id=view.job_id, agent=view.spec.agent, steps=view.steps, tries=view.tries
-                )
-                for view in views
-            ],
-        )
-        for name, views in held.items()
-    ]
-    return Workers(workers=workers, counts=desk.counts())
+    return Workers(workers=[WorkerShape.of(one) for one in desk.workers()], counts=desk.counts())
 
 
 @router.get(
     "/quarantine",
     operation_id="list_quarantine",
-    responses={200: answer("Poison jobs.", {"jobs": [JOB]}), **errors()},
+    responses={
+        200: answer("The longest there first.", {"jobs": [JOB], "next": "", "total": 1}),
+        **errors(),
+    },
     openapi_extra=for_roles(Role.OPERATE),
 )
-def list_quarantine(desk: DeskHere, limit: Annotated[int, Query(ge=1, le=500)] = 50) -> JobList:
+def list_quarantine(
+    desk: DeskHere,
+    agent: Annotated[str | None, Query(max_length=64)] = None,
+    tenant: Annotated[str | None, Query(max_length=100)] = None,
+    limit: Annotated[int, Query(ge=1, le=500)] = 50,
+    cursor: Annotated[str, Query(max_length=500, description="`next` of the page before.")] = "",
+) -> JobList:
     """Poison jobs: their workers died again and again at the same step."""
     desk.needs(Role.OPERATE)
-    return JobList(jobs=[Job.of(view) for view in desk.quarantined(limit)])
+    wanted = JobFilter(agent=agent, tenant=tenant)
+    return JobList.of(desk.jobs("poison", wanted, newest_first=False, limit=limit, cursor=cursor))
 
 
 @router.post(

@@ -12,6 +12,7 @@ from worker.web.problems import Problem
 
 _SENTENCES = {
     "job-not-found": "error_job_not_found",
+    "job-unreadable": "error_job_unreadable",
     "not-found": "error_not_found",
     "not-allowed": "error_not_allowed",
     "bad-form": "error_csrf",

@@ -1,35 +1,27 @@
-"""What is shown: the inbox, lists, one job, the workers."""
+"""What is shown of one job."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any
-from urllib.parse import urlencode
+from typing import Any
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Request, Response
 from starlette.responses import RedirectResponse
 
-from api_client.contract import AnsweredPause, Event, JobStatus, JobView, PauseKind
-from api_client.inbox import InboxFilter, Order
+from api_client.contract import AnsweredPause, Event, JobStatus, JobView
+from api_client.errors import JobUnreadable
 from worker.web.callers import Role
 from worker.web.console.budgets import bars
 from worker.web.console.decisions import forms_of
-from worker.web.console.story import Teller
+from worker.web.console.story import Entry, Teller
 from worker.web.console.templates import page
 from worker.web.console.timeline import draw, segments
 from worker.web.console.visitors import Visitor, VisitorHere
-from worker.web.desk import by_node
 from worker.web.keys import now_ms
-from worker.web.problems import Problem
 
 router = APIRouter(include_in_schema=False)
 
-PAGE = 25
-LISTED = 100
-AGES = ("3600", "86400", "604800")
-ORDERS: tuple[Order, ...] = ("oldest", "newest", "deadline")
-LISTS = ("running", "waiting", "queued", "failed", "poison", "succeeded", "cancelled")
 STEPS_SHOWN = 40
 """The latest entries of a long job; the others are folded."""
 
@@ -40,103 +32,6 @@ MAX_EVENTS = 20_000
 def root() -> Response:
     """The inbox is where people begin."""
     return RedirectResponse("/inbox", 303)
-
-
-@dataclass(frozen=True, slots=True)
-class Filter:
-    """What is chosen in the inbox; ``""``: everything."""
-
-    agent: str = ""
-    label: str = ""
-    kind: str = ""
-    age: str = ""
-    order: Order = "oldest"
-    cursor: str = ""
-
-    def wanted(self) -> InboxFilter:
-        """The same as the store wants it."""
-        return InboxFilter(
-            agent=self.agent or None,
-            label=self.label or None,
-            kind=PauseKind(self.kind) if self.kind in tuple(PauseKind) else None,
-            older_than_s=float(self.age) if self.age in AGES else None,
-        )
-
-    @property
-    def chosen(self) -> bool:
-        """Whether anything is left out."""
-        return bool(self.agent or self.label or self.kind or self.age)
-
-    def address(self, cursor: str = "") -> str:
-        """The address of a page of it."""
-        given = {name: getattr(self, name) for name in ("agent", "label", "kind", "age")}
-        order = "" if self.order == "oldest" else self.order
-        fields = {**given, "order": order, "cursor": cursor}
-        query = urlencode({name: value for name, value in fields.items() if value})
-        return f"/inbox?{query}" if query else "/inbox"
-
-
-@router.get("/inbox")
-def inbox(
-    request: Request,
-    visitor: VisitorHere,
-    agent: Annotated[str, Query(max_length=64)] = "",
-    label: Annotated[str, Query(max_length=100)] = "",
-    kind: str = "",
-    age: str = "",
-    order: str = "oldest",
-    cursor: Annotated[str, Query(max_length=500)] = "",
-) -> Response:
-    """Jobs that wait for a person."""
-    visitor.desk.needs(Role.REVIEW, Role.OPERATE)
-    known: Order = next((one for one in ORDERS if one == order), "oldest")
-    chosen = Filter(agent, label, kind, age, known, cursor)
-    found = visitor.desk.inbox(chosen.wanted(), order=known, limit=PAGE, cursor=cursor)
-    return page(
-        request,
-        visitor,
-        "inbox.html",
-        found=found,
-        chosen=chosen,
-        agents=[info.name for info in visitor.desk.agents()],
-        labels=_labels(visitor, found.items),
-        kinds=tuple(PauseKind),
-        ages=AGES,
-        orders=ORDERS,
-    )
-
-
-def _labels(visitor: Visitor, views: tuple[JobView, ...]) -> list[str]:
-    """Labels to choose from: the visitor's own, and those on this page."""
-    seen = {label for view in views if view.pause for label in view.pause.labels}
-    return sorted(seen | visitor.caller.labels)
-
-
-@router.get("/jobs")
-def jobs(request: Request, visitor: VisitorHere, status: str = "running") -> Response:
-    """Jobs in one status, the newest first."""
-    visitor.desk.needs(Role.REVIEW, Role.OPERATE)
-    if status not in LISTS:
-        raise Problem(404, "not-found", "there is no such list")
-    if status == "poison":
-        views = visitor.desk.quarantined(LISTED)
-    else:
-        views = visitor.desk.jobs(JobStatus(status), LISTED)
-    return page(request, visitor, "jobs.html", status=status, views=views)
-
-
-@router.get("/workers")
-def workers(request: Request, visitor: VisitorHere) -> Response:
-    """The workers that hold jobs, and the agents that they have announced."""
-    visitor.desk.needs(Role.OPERATE)
-    return page(
-        request,
-        visitor,
-        "workers.html",
-        held=by_node(visitor.desk.jobs(JobStatus.RUNNING, 500)),
-        agents=visitor.desk.agents(),
-        counts=visitor.desk.counts(),
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +68,7 @@ def job_page(
         problems: what is wrong with it, by field.
     """
     events = _events(visitor, view.job_id)
-    entries = Teller(lambda start: visitor.desk.messages(view.job_id, start)).tell(events)
+    entries, broken = _story(visitor, view.job_id, events)
     limits = {info.name: info.limits for info in visitor.desk.agents()}
     cut = max(0, len(entries) - STEPS_SHOWN)
     return page(
@@ -184,6 +79,7 @@ def job_page(
         view=view,
         earlier=entries[:cut],
         entries=entries[cut:],
+        broken=broken,
         forms=_forms(visitor, view),
         mine=visitor.caller.answers(view),
         may=_abilities(visitor, view),
@@ -195,6 +91,14 @@ def job_page(
         problems=problems or {},
         refusal=refusal,
     )
+
+
+def _story(visitor: Visitor, job_id: str, events: list[Event]) -> tuple[list[Entry], str]:
+    """The trace as a conversation, and why a part of it cannot be read."""
+    try:
+        return Teller(lambda start: visitor.desk.messages(job_id, start)).tell(events), ""
+    except JobUnreadable as error:
+        return [], str(error)
 
 
 def _events(visitor: Visitor, job_id: str) -> list[Event]:

@@ -49,6 +49,32 @@
     [...after.querySelectorAll("details")].forEach((node, i) => { if (opened[i]) node.open = true; });
   }
 
+  // What the model says while it says it. A step that has come into the trace stands there in full.
+  const words = document.getElementById("words");
+  let saying = 0;
+
+  function steps() {
+    const trace = document.getElementById("trace");
+    return trace ? Number(trace.dataset.steps) : 0;
+  }
+
+  function quiet() {
+    if (!words || saying > steps()) return;
+    words.hidden = true;
+    words.querySelector(".text").replaceChildren();
+  }
+
+  function say(event) {
+    const piece = JSON.parse(event.data);
+    if (!words || piece.step <= steps()) return;
+    const place = words.querySelector(".text");
+    if (piece.kind === "begin" || piece.step !== saying) place.replaceChildren();
+    saying = piece.step;
+    if (piece.tool) place.append(`${place.textContent ? "\n" : ""}${piece.tool} `);
+    place.append(piece.text);
+    words.hidden = false;
+  }
+
   function swap(fresh) {
     for (const part of document.querySelectorAll("[data-part]")) {
       const next = fresh.getElementById(part.id);
@@ -63,6 +89,7 @@
       keepOpen(part, moved);
       part.replaceWith(moved);
     }
+    quiet();
   }
 
   let looking = false;
@@ -96,6 +123,7 @@
       source.onopen = () => pulse.classList.remove("lost");
       source.onerror = () => pulse.classList.add("lost");
       source.addEventListener("look", soon);
+      source.addEventListener("words", say);
     };
     const stop = () => {
       if (source) source.close();
