@@ -107,7 +107,8 @@ class AgentClient(Desk):
             check_agent: refuse agents that no worker has announced.
 
         Raises:
-            InvalidInput, UnknownAgent, IdempotencyConflict, BacklogFull, StoreUnavailable
+            InvalidInput, UnknownAgent, IdempotencyConflict, BacklogFull, StorageFull,
+            StoreUnavailable
         """
         keyed = idempotency_key is not None
         job_id = job_id_for_key(tenant, idempotency_key or "") if keyed else str(uuid.uuid4())

@@ -6,6 +6,7 @@
     ├── JobNotFound              no such job, or its retention has passed
     ├── JobUnreadable            its record was written by hand, or by a newer version
     ├── BacklogFull              as many jobs wait already as may; try again later
+    ├── StorageFull              the server's memory, or a tenant's quota of it, is used up
     ├── StoreUnavailable         Redis could not be reached or refused to write
     ├── WaitTimeout              the job has not ended within the given time
     ├── Conflict                 the job is not in a state that allows this; nothing was changed
@@ -60,6 +61,10 @@ class JobUnreadable(StepkeeperError):
 
 class BacklogFull(StepkeeperError):
     """As many jobs of the tenant, or of all, wait as may; the job was not accepted."""
+
+
+class StorageFull(StepkeeperError):
+    """The server's memory, or a tenant's quota of it, is used up; the job was not accepted."""
 
 
 class StoreUnavailable(StepkeeperError):

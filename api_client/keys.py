@@ -16,6 +16,8 @@ because each commit writes three of them to the append-only file.
 ``{sk:P}:is:published``   zset    job ids by the time (ms) at which their keys expire
 ``{sk:P}:is:lists``       hash    the lists in which jobs stand whose keys will expire
 ``{sk:P}:is:paused:deadline``  zset  all paused jobs by deadline; those without one come last
+``{sk:P}:is:held``        hash    bytes that jobs take of their tenants' quotas, if there are any
+``{sk:P}:is:held:tenants``  hash  the sums of these by tenant
 ``{sk:P}:events``         stream  what happened to all jobs, the latest 10,000 records
 ``{sk:P}:post:ID``        hash    a job's announcements, and how far each has come
 ``{sk:P}:outbox``         zset    announcements by the time (ms) of their next attempt
@@ -83,6 +85,16 @@ class Keys:
         self.counts = f"{self.prefix}counts"
         self.lanes = f"{self.prefix}lanes"
         self.nodes = f"{self.prefix}nodes"
+
+    @property
+    def held(self) -> str:
+        """Bytes that jobs take of their tenants' quotas."""
+        return f"{self.index_prefix}held"
+
+    @property
+    def held_sums(self) -> str:
+        """The sums of these by tenant."""
+        return f"{self.index_prefix}held:tenants"
 
     def job(self, job_id: str) -> str:
         """The record."""

@@ -17,7 +17,7 @@ from api_client.contract import (
     JobView,
     Signal,
 )
-from api_client.errors import JobNotFound, StoreUnavailable, shorten
+from api_client.errors import JobNotFound, StorageFull, StoreUnavailable, shorten
 from api_client.keys import AGENTS, Keys, partition_of
 from api_client.live import LiveRecord, read_live
 from api_client.permits import act_of, with_permit
@@ -31,6 +31,7 @@ from api_client.records import (
 )
 from api_client.redis_desk import RedisDesk
 from api_client.refusals import cancelled_outcome, not_found, refusal
+from api_client.room import Memory, Quotas
 from api_client.scripts import Argument, Scripts
 from api_client.store import Cancelled, Created
 from api_client.tenants import RedisTenants, backlog_full, turn_of
@@ -70,6 +71,8 @@ class RedisJobStore(RedisDesk, RedisTenants):
         self._wait_replicas = wait_replicas
         self._wait_timeout_ms = int(wait_timeout_s * 1000)
         self._partitions = tuple(Keys(number) for number in range(partitions))
+        self._memory = Memory(client, where)
+        self._quotas = Quotas(client, where, self._partitions)
 
     @classmethod
     def from_url(
@@ -100,6 +103,7 @@ class RedisJobStore(RedisDesk, RedisTenants):
 
     def create(self, spec: JobSpec, delay_ms: int = 0) -> Created:
         """See ``JobStore.create``."""
+        self._check_room(spec)
         keys = self._keys(spec.job_id).of_transition(spec.job_id)
         text = spec.model_dump_json(exclude_defaults=True)
         args: list[Argument] = [
@@ -119,6 +123,7 @@ class RedisJobStore(RedisDesk, RedisTenants):
         ]
         match self._create(spec.job_id, keys, args):
             case [1, held]:
+                self.hold(spec, len(text))
                 return Created(spec, new=True, held=bool(held))
             case [0, stored, held]:
                 known = JobSpec.model_validate_json(decode(stored))
@@ -126,6 +131,26 @@ class RedisJobStore(RedisDesk, RedisTenants):
             case [_, tenant, present, cap]:
                 raise backlog_full(tenant.decode(), present, cap, len(self._partitions))
         raise AssertionError("create.lua answers in one of three ways")
+
+    def _check_room(self, spec: JobSpec) -> None:
+        """Refuse a new job for which there is no room; work that has begun may bring further ones.
+
+        Raises:
+            StorageFull
+        """
+        if spec.parent:
+            return
+        try:
+            self._memory.check()
+            self._quotas.check(spec.tenant)
+        except StorageFull:
+            with translated(self._where):
+                if not self._redis.exists(self._keys(spec.job_id).job(spec.job_id)):
+                    raise
+
+    def hold(self, spec: JobSpec, size: int) -> None:
+        """See ``JobStore.hold``."""
+        self._quotas.hold(self._keys(spec.job_id), spec.job_id, spec.tenant, size)
 
     def _create(self, job_id: str, keys: Sequence[str], args: Sequence[Argument]) -> Any:
         """Run the script; if asked to, wait on the same connection until replicas have it."""

@@ -54,8 +54,12 @@ class JobStore(Protocol):
         Args:
             delay_ms: it must not start before this time has passed.
 
-        Raises ``BacklogFull``; then nothing was stored. Sub-jobs are never refused.
+        Raises ``BacklogFull``, ``StorageFull``; then nothing was stored. Sub-jobs are never
+        refused.
         """
+
+    def hold(self, spec: JobSpec, size: int) -> None:
+        """Count a job's bytes to its tenant, if tenants have a quota."""
 
     def read(self, job_id: str) -> JobView:
         """Raises ``JobNotFound``, ``JobUnreadable``."""

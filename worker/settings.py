@@ -8,18 +8,19 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 from pydantic import Field, SecretStr, ValidationError, field_validator
-from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+from pydantic_settings import NoDecode, SettingsConfigDict
 
 from api_client.connection import DEFAULT_URL
 from api_client.contract import DEFAULT_RETENTION_S
 from api_client.errors import InvalidInput
 from api_client.records import one_line
+from api_client.sizes import Sizes
 from worker.flow.base import KEY_PATTERN, Limit
 from worker.runner import RunnerSettings
 
 
-class Settings(BaseSettings):
-    """Everything a worker can be told from outside.
+class Settings(Sizes):
+    """Everything a worker can be told from outside; how large things may be stands in ``Sizes``.
 
     Attributes:
         redis_url: the store.
@@ -53,8 +54,8 @@ class Settings(BaseSettings):
         webhook_secret: with which what is sent there is signed.
         webhook_timeout_s: bound on connecting and on waiting for an answer.
         webhook_attempts: before an announcement is given up, on every channel.
-        model_limits: what all workers together may ask of a model, JSON by model key (``HOST/MODEL``
-            by default): ``{"api.openai.com/gpt-5": {"rpm": 500, "tpm": 200000, "in_flight": 20}}``.
+        model_limits: what all workers together may ask of a model, JSON by model key (by default
+            HOST/MODEL): ``{"api.openai.com/gpt-5": {"rpm": 500, "tpm": 200000, "in_flight": 20}}``.
             A limit set at run time (``stepkeeper limits set``) goes before.
         limits_minute_s: length of the minute in which they are counted; shorter in tests only.
         watch_only: this program looks, and gives no commands: it asks workers through a mailbox

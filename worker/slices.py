@@ -342,6 +342,7 @@ class Slice:
         if self._job is not None:
             ms = self._runner.clock_ms() - start
             self._watch.committed(progress.kind, self._job.state, ms)
+            self._count_bytes(self._job)
         if status is not settlement.status:
             return self._overtaken(status)
         if isinstance(settlement.payload, Outcome):
@@ -353,6 +354,13 @@ class Slice:
         if isinstance(end, Backoff):
             return Deferred(spec, end.seconds, end.text, end.attempt)
         return HandedOver(spec)
+
+    def _count_bytes(self, job: Job) -> None:
+        """Count what the job stores to its tenant, if tenants have a quota."""
+        try:
+            self._runner.store.hold(job.spec, job.state.stored)
+        except StoreUnavailable as error:
+            log.warning("job %s: counted at its next slice: %s", job.id, error)
 
     def _overtaken(self, status: JobStatus) -> SliceEnd:
         """The job was cancelled; or the settlement's reply was lost, and the job has gone on."""

@@ -14,6 +14,7 @@ from redis.exceptions import NoPermissionError, ResponseError
 
 from api_client.connection import Client, translated
 from api_client.keys import AGENTS, Keys
+from api_client.sizes import sizes
 from worker.doctor.findings import Findings, error, warning
 from worker.settings import Settings
 
@@ -271,10 +272,13 @@ def _memory(info: Mapping[str, Any], config: Mapping[str, str]) -> Findings:
     limit = int(info.get("maxmemory") or 0)
     size = limit or int(info.get("total_system_memory") or 0)
     used = int(info.get("used_memory") or 0) / size if size else 0.0
+    share = sizes().memory_share if limit else 0.0
     if used > 0.8:
-        level = error if used > 0.95 else warning
+        level = error if used > (share or 0.95) else warning
+        from_share = f"; from {share:.0%} on new ones are" if share else ""
         yield level(
-            AREA, "maxmemory", f"{used:.0%} of the memory is used: at the limit jobs are refused",
+            AREA, "maxmemory",
+            f"{used:.0%} of the memory is used: at the limit jobs are refused{from_share}",
             "raise maxmemory (and the machine's memory), or shorten STEPKEEPER_RETENTION_S",
         )  # fmt: skip
     clients, most = int(info.get("connected_clients") or 0), int(config.get("maxclients", 0))

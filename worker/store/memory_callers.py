@@ -23,6 +23,7 @@ from api_client.live import LiveRecord
 from api_client.records import check_offset, dumps, usage_of
 from api_client.redis_store import FIRST_HINT_GRACE_MS
 from api_client.refusals import cancelled_outcome, not_found, refusal
+from api_client.room import check_quota
 from api_client.runs import read_run
 from api_client.store import Cancelled, Created
 from api_client.workers import WorkerInfo
@@ -51,12 +52,14 @@ class MemoryCallers(MemoryTurns):
         self._jobs: dict[str, Record] = {}
         self._agents: dict[str, AgentInfo] = {}
         self._happened: list[JobEvent] = []
+        self._held: dict[str, int] = {}
         self._workers: dict[str, WorkerInfo] = {}
 
     def _find(self, job_id: str) -> Record | None:
         job = self._jobs.get(job_id)
         if job is not None and job.expires is not None and job.expires <= self._clock():
             del self._jobs[job_id]
+            self._held.pop(job_id, None)
             return None
         return job
 
@@ -84,6 +87,8 @@ class MemoryCallers(MemoryTurns):
                 held = stored.place is not None and stored.place.turn == "ready"
                 return Created(stored.spec, new=False, held=held)
             self._check_backlog(spec)
+            if spec.tenant and not spec.parent:
+                check_quota(spec.tenant, self._held_by(spec.tenant))
             now = self._clock()
             job = Record(spec, created=now, since=now, due=now + FIRST_HINT_GRACE_MS)
             if delay_ms:
@@ -94,7 +99,17 @@ class MemoryCallers(MemoryTurns):
             job.place = self._place(spec, now)
             self._jobs[spec.job_id] = job
             self._note(job, "submitted", {})
+            self.hold(spec, len(spec.model_dump_json(exclude_defaults=True)))
             return Created(spec, new=True, held=self._arrive(job))
+
+    def hold(self, spec: JobSpec, size: int) -> None:
+        """See ``JobStore.hold``."""
+        with self._lock:
+            self._held[spec.job_id] = size
+
+    def _held_by(self, tenant: str) -> int:
+        jobs = [job for job in self._all() if job.spec.tenant == tenant]
+        return sum(self._held.get(job.spec.job_id, 0) for job in jobs)
 
     def read(self, job_id: str) -> JobView:
         """See ``JobStore.read``."""

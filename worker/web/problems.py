@@ -26,6 +26,7 @@ from api_client.errors import (
     NotPaused,
     SignalRefused,
     StepkeeperError,
+    StorageFull,
     StoreUnavailable,
     UnknownAgent,
     WrongPause,
@@ -34,6 +35,7 @@ from api_client.errors import (
 MEDIA_TYPE = "application/problem+json"
 TYPES = "/problems/"
 STORE_RETRY_S = 2
+ROOM_RETRY_S = 60
 
 
 class FieldError(BaseModel):
@@ -127,6 +129,7 @@ TITLES = {
     "too-many": "Too many requests",
     "error": "Something went wrong here",
     "unavailable": "The store cannot be reached",
+    "storage-full": "There is no room for another job",
 }
 """Every problem there is, by its name."""
 
@@ -149,6 +152,8 @@ def problem_of(error: StepkeeperError) -> Problem:
     match error:
         case StoreUnavailable():
             return Problem(503, "unavailable", text, headers={"Retry-After": str(STORE_RETRY_S)})
+        case StorageFull():
+            return Problem(429, "storage-full", text, headers={"Retry-After": str(ROOM_RETRY_S)})
         case IdempotencyConflict():  # its own words tell what the other request was
             return Problem(422, "key-reused", "the key came before with another body")
         case UnknownAgent():

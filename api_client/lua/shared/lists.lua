@@ -53,6 +53,14 @@ local function forget_lists(prefix, id)
     redis.call('ZREM', prefix .. name, id)
   end
   redis.call('HDEL', prefix .. 'lists', id)
+  local held = redis.call('HGET', prefix .. 'held', id)
+  if held then
+    local bytes, tenant = string.match(held, '^(%d+) (.*)$')
+    redis.call('HDEL', prefix .. 'held', id)
+    if redis.call('HINCRBY', prefix .. 'held:tenants', tenant, -bytes) <= 0 then
+      redis.call('HDEL', prefix .. 'held:tenants', tenant)
+    end
+  end
   for _, name in ipairs({'succeeded', 'failed', 'cancelled', 'poison', 'published'}) do
     redis.call('ZREM', prefix .. name, id)
   end
