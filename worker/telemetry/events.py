@@ -16,12 +16,14 @@ from celery import states
 
 from api_client.contract import JobSpec, Pause
 from worker.ends import Deferred, Suspended
+from worker.redact import Redactor
 from worker.telemetry.observer import Committed, JobResumed, Moment, Observer, SliceEnded
 
 Event = tuple[str, dict[str, Any]]
 """Its type and its fields, which are JSON values."""
 
 MAX_QUESTION = 500
+_REDACTOR = Redactor()
 
 _ENDS = frozenset({"finished", "failed"})
 """Kinds of commits behind which a job has its outcome."""
@@ -116,7 +118,7 @@ def deferred(moment: SliceEnded, end: Deferred) -> Event:
     if not end.attempt:
         return state_shown(job_id, states.RETRY)
     fields = _of(end.spec, moment.step, moment.tokens)
-    return "task-retried", {**fields, "exception": end.text, "traceback": ""}
+    return "task-retried", {**fields, "exception": _REDACTOR.error(end.text), "traceback": ""}
 
 
 def revoked(job_id: str) -> Event:
