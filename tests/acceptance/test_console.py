@@ -12,12 +12,14 @@ import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from api_client import AgentClient
-from api_client.contract import JobStatus
+from api_client.contract import JobSpec, JobStatus
+from api_client.runs import write_run
 from tests.support.nursery import Nursery
 from tests.support.refund_agents import EVIL
 from tests.support.web import WebServer
 from tests.support.workers import eventually
 from worker.embedded import EmbeddedServer
+from worker.store.base import Claimed, Progress, Ticket
 
 pytestmark = pytest.mark.browser
 
@@ -192,6 +194,64 @@ def test_lists_and_pages_follow_what_happens(
         expect(page.locator("#decision form")).to_have_count(0)
 
 
+def test_the_model_is_read_while_it_speaks(
+    chromium: Browser, web: WebServer, client: AgentClient
+) -> None:
+    """Of a job that the test itself runs: its words come piece by piece, and go into the trace."""
+    store = web.store
+    job_id = "speaks"
+    store.create(JobSpec(job_id=job_id, agent="elsewhere", input="Speak."))
+    held = store.claim(job_id, owner="test@h/b/1/", nonce="n", lease_ms=600_000, max_tries=5)
+    assert isinstance(held, Claimed)
+    with person(chromium, web, "Anna") as page:
+        page.goto(f"{web.url}/jobs/{job_id}")
+        words = page.locator("#words")
+        expect(words).to_be_hidden()
+        store.emit(job_id, held.epoch, [{"step": 1, "kind": "begin"}, piece("Let me <b>see")])
+        expect(words).to_contain_text("Let me <b>see")
+        store.emit(job_id, held.epoch, [piece(" it.")])
+        expect(words).to_contain_text("Let me <b>see it.")
+        reply = {"role": "assistant", "content": "Let me <b>see it. Done."}
+        run = write_run({"steps": 1, "usage": [9, 9]})
+        data = {"i": 0, "s": 1, "ms": 5, "in": 9, "out": 9}
+        store.commit(
+            Ticket(job_id, held.epoch, held.seq + 1), Progress(run, "reply", data, [reply])
+        )
+        expect(page.locator("#trace")).to_contain_text("Let me <b>see it. Done.")
+        expect(words).to_be_hidden()
+    client.cancel(job_id, by="test")
+
+
+def piece(text: str) -> dict[str, Any]:
+    """Some of what a model says in its first step."""
+    return {"step": 1, "kind": "text", "text": text}
+
+
+def test_many_are_decided_by_their_label(
+    chromium: Browser, web: WebServer, client: AgentClient
+) -> None:
+    jobs = [paused(client, f"ask: number {n}", labels=["many"]) for n in range(3)]
+    with person(chromium, web, "Anna", java_script_enabled=False) as page:
+        page.goto(f"{web.url}/inbox?label=many")
+        page.get_by_role("link", name="Decide all of these").click()
+        page.locator("#bulk-signal").select_option("answer")
+        page.locator("#bulk-value").fill("Yes, to all of you.")
+        page.get_by_role("button", name="Try it").click()
+        expect(page.locator("#report h2")).to_have_text("3 would take it, 0 would not")
+        page.get_by_role("button", name="Answer: 3 jobs").click()
+        expect(page.locator("#report h2")).to_have_text("3 took it, 0 did not")
+    assert all("Yes, to all of you." in client.result(job_id, 30) for job_id in jobs)
+
+
+def test_the_worker_is_shown_though_it_is_idle(chromium: Browser, web: WebServer) -> None:
+    with person(chromium, web, "Anna") as page:
+        page.goto(f"{web.url}/workers")
+        row = page.locator(".row.worker", has_text="w1@console")
+        expect(row).to_contain_text("at once")
+        expect(row).to_contain_text("queues: celery")
+        expect(row).to_contain_text("refunds")
+
+
 def test_scripts_in_models_and_tools_words_do_not_run(
     chromium: Browser, web: WebServer, client: AgentClient
 ) -> None:
@@ -224,7 +284,7 @@ def test_pages_fit_every_screen_in_both_themes(
     options: dict[str, Any] = {"color_scheme": theme, "viewport": size}
     with person(chromium, web, "Anna", **options) as page:
         for number, path in enumerate(
-            ("/inbox", f"/jobs/{job_id}", "/workers", "/jobs?status=failed")
+            ("/inbox", f"/jobs/{job_id}", "/workers", "/jobs?status=failed", "/bulk")
         ):
             page.goto(web.url + path)
             expect(page.locator("h1")).to_be_visible()
