@@ -6,6 +6,7 @@
 #   make dist     wheel and sdist, in dist/
 #   make format   let ruff put the format right
 #   make lock     resolve requirements.lock anew (UPGRADE=1: to the newest allowed releases)
+#   make compose-test   bring docker-compose.yml up with podman, and run the demo through it (root)
 #   make clean    remove .venv and everything that was generated
 
 # Another Python than the one found: make PYTHON=/path/to/python3.12 test
@@ -13,13 +14,15 @@ PYTHON ?=
 ARGS ?=
 UPGRADE ?=
 UV_VERSION := 0.13.9
+# What the container image has; deploy/requirements.lock is that part of requirements.lock.
+IMAGE_EXTRAS := anthropic encryption flower mcp metrics otel web worker
 
 BIN := .venv/bin
 READY := .venv/.ready
 PIP := $(BIN)/python -m pip --quiet --quiet --disable-pip-version-check --no-input
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check dist format lock clean
+.PHONY: help demo test check dist format lock compose-test clean
 .SILENT:
 
 help:
@@ -77,7 +80,16 @@ lock: $(READY)
 	build/uv/bin/uv pip compile pyproject.toml --quiet --all-extras --universal \
 	  --python-version 3.11 --generate-hashes --no-header --no-emit-index-url \
 	  --no-emit-find-links $(if $(UPGRADE),--upgrade) --output-file requirements.lock; \
+	build/uv/bin/uv pip compile pyproject.toml --quiet $(IMAGE_EXTRAS:%=--extra %) --universal \
+	  --python-version 3.11 --generate-hashes --no-header --no-emit-index-url \
+	  --no-emit-find-links --constraint requirements.lock --output-file deploy/requirements.lock; \
+	echo hatchling | build/uv/bin/uv pip compile - --quiet --universal \
+	  --python-version 3.11 --generate-hashes --no-header --no-emit-index-url \
+	  --no-emit-find-links --constraint requirements.lock --output-file deploy/build.lock; \
 	echo "requirements.lock is up to date; make test installs it"
+
+compose-test: $(READY)
+	PYTHON=$(BIN)/python sh deploy/compose-test.sh
 
 clean:
 	rm -rf .venv build dist htmlcov .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
