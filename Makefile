@@ -4,6 +4,7 @@
 #   make test     all tests; choose with ARGS, as in: make test ARGS="tests/unit -k budget"
 #   make check    format, lint, types, import contracts
 #   make dist     wheel and sdist, in dist/
+#   make pictures the pictures in docs/, taken of the real thing in Chromium
 #   make format   let ruff put the format right
 #   make lock     resolve requirements.lock anew (UPGRADE=1: to the newest allowed releases)
 #   make compose-test   bring docker-compose.yml up with podman, and run the demo through it (root)
@@ -22,7 +23,7 @@ READY := .venv/.ready
 PIP := $(BIN)/python -m pip --quiet --quiet --disable-pip-version-check --no-input
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check dist format lock compose-test clean
+.PHONY: help demo test check dist pictures format lock compose-test clean
 .SILENT:
 
 help:
@@ -43,6 +44,9 @@ check: $(READY)
 dist: $(READY)
 	rm -rf dist
 	$(BIN)/python -m build --no-isolation
+
+pictures: $(READY)
+	$(BIN)/python -m tests.support.pictures $(ARGS)
 
 format: $(READY)
 	$(BIN)/ruff format .

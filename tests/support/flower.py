@@ -22,16 +22,17 @@ class Flower:
 
     Args:
         folder: for its log and its state.
+        columns: of the table of tasks.
     """
 
-    def __init__(self, url: str, folder: Path) -> None:
+    def __init__(self, url: str, folder: Path, columns: str = COLUMNS) -> None:
         self.port = next(free_ports(1))
         self.url = f"http://127.0.0.1:{self.port}"
         self._log = folder / "flower.log"
         env = {**os.environ, "PYTHONPATH": str(ROOT), "FLOWER_UNAUTHENTICATED_API": "true"}
         arguments = [
             *("--broker", url, "flower", "--address=127.0.0.1", f"--port={self.port}"),
-            f"--tasks-columns={COLUMNS}",
+            f"--tasks-columns={columns}",
         ]
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
