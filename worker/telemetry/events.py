@@ -122,7 +122,7 @@ def deferred(moment: SliceEnded, end: Deferred) -> Event:
 
 
 def revoked(job_id: str) -> Event:
-    """A job was cancelled: Celery's own event, which REVOKED overrules no state of ours without."""
+    """A job was cancelled: Celery's own event, with its state, or else PAUSED would stay."""
     how = {"terminated": False, "signum": None, "expired": False}
     return "task-revoked", {"uuid": job_id, "state": states.REVOKED, **how}
 
