@@ -2,6 +2,7 @@
 #
 #   make demo     the whole product on real parts, on this machine, in under a minute
 #   make test     all tests; choose with ARGS, as in: make test ARGS="tests/unit -k budget"
+#   make features what of Celery holds over each broker and pool: runs it, writes docs/features.md
 #   make check    format, lint, types, import contracts
 #   make dist     wheel and sdist, in dist/
 #   make pictures the pictures in docs/, taken of the real thing in Chromium
@@ -23,7 +24,7 @@ READY := .venv/.ready
 PIP := $(BIN)/python -m pip --quiet --quiet --disable-pip-version-check --no-input
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check dist pictures format lock compose-test clean
+.PHONY: help demo test features check dist pictures format lock compose-test clean
 .SILENT:
 
 help:
@@ -34,6 +35,13 @@ demo: $(READY)
 
 test: $(READY)
 	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile $(ARGS)
+
+features: $(READY)
+	status=0; \
+	$(BIN)/python -m pytest -n auto --maxprocesses 2 --dist loadfile -p tests.support.features \
+	  --features=build/features.json tests/acceptance/features || status=$$?; \
+	$(BIN)/python -m tests.support.features_table build/features.json docs/features.md; \
+	exit $$status
 
 check: $(READY)
 	$(BIN)/ruff format --check .

@@ -62,7 +62,7 @@ class Lab:
         self.plain.conf.update(self.conf)
         self.ledger = Ledger(folder / "ledger")
         self.states = States(url)
-        self._nursery = nursery
+        self.nursery = nursery
         self._gates = folder / "gates"
         self._crashes = folder / "crashes"
         self._workers: list[RunningWorker] = []
@@ -81,7 +81,7 @@ class Lab:
 
     def start(self, name: str = "w1@test", *, env: Any = None, **options: Any) -> RunningWorker:
         """A worker that is starting."""
-        worker = self._nursery.start(
+        worker = self.nursery.start(
             self.url, app=APP, name=name, env={**self.env, **(env or {})}, **options
         )
         self._workers.append(worker)

@@ -93,3 +93,9 @@ def lab_failed(request: Any, error: Any, traceback: Any, where: str = "") -> Non
 def lab_upper(value: Any) -> Any:
     """An ordinary link of a chain."""
     return str(value).upper()
+
+
+@app.task(name="lab.submit")
+def lab_submit(words: str) -> str:
+    """An ordinary task that submits a job and does not wait for it; returns the job's id."""
+    return str(app.tasks["agent.plan"].delay(words).id)
