@@ -149,6 +149,7 @@ class WorkerProcess(RunningWorker):
         app: import path of the Celery app.
         env: further environment variables.
         options: further arguments of the worker.
+        before: words before the command, such as one that runs it elsewhere.
     """
 
     def __init__(
@@ -162,10 +163,14 @@ class WorkerProcess(RunningWorker):
         concurrency: int = 4,
         env: dict[str, str] | None = None,
         options: tuple[str, ...] = (),
+        before: tuple[str, ...] = (),
     ) -> None:
         own = settings(url, agents, concurrency, env)
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "celery", *arguments(app, name, pool, concurrency, options)],
+            [
+                *(*before, sys.executable, "-m", "celery"),
+                *arguments(app, name, pool, concurrency, options),
+            ],
             cwd=ROOT,
             env={**os.environ, "PYTHONPATH": str(ROOT), **own},
             stdout=subprocess.PIPE,
