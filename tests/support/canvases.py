@@ -8,9 +8,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+<<<<<<< HEAD
 from celery import Celery, chain, chord, group
 
 from tests.support.places import TASKS, Place
+=======
+from celery import chain, chord, group
+
+from tests.support.places import Place
+>>>>>>> 9de5387 (wip)
 from worker.texts import ENGLISH
 
 HUMAN = ENGLISH.human_answer("yes")
@@ -27,8 +33,11 @@ class Trouble:
         overcome: given the place and the jobs' ids, makes the trouble and sees them through it.
         gate: where every job stands from its beginning, ``{}`` for its id; empty for nowhere.
         hinted: whether the messages that submit the jobs reach the broker.
+<<<<<<< HEAD
         by_name: whether they are submitted by nothing but Celery.
         error: what those are told who wait for a job that has no answer.
+=======
+>>>>>>> 9de5387 (wip)
     """
 
     name: str
@@ -37,8 +46,11 @@ class Trouble:
     overcome: Callable[[Place, list[str]], None]
     gate: str = ""
     hinted: bool = True
+<<<<<<< HEAD
     by_name: bool = False
     error: str = ""
+=======
+>>>>>>> 9de5387 (wip)
 
     def __str__(self) -> str:
         return self.name
@@ -99,6 +111,7 @@ TROUBLES = (
         "put 1",
         _kill_at(AT_THE_END),
         gate=AT_THE_END,
+<<<<<<< HEAD
         by_name=True,
     ),
     Trouble("over a backoff (status 429)", "put busy", "put 1; look 2", _nothing, by_name=True),
@@ -119,6 +132,13 @@ TROUBLES = (
         by_name=True,
         error="the model does not exist",
     ),
+=======
+    ),
+    Trouble("over a backoff (status 429)", "put busy", "put 1; look 2", _nothing),
+    Trouble("over the loss of its first message", "put", "put 1", _pass_time, hinted=False),
+    Trouble("over the loss of a later message", "put ask", f"put 1; {HUMAN}", _answer_unheard),
+    Trouble("cancelled while paused", "put ask", "", _revoke),
+>>>>>>> 9de5387 (wip)
 )
 
 
@@ -169,6 +189,7 @@ class Wave:
 
     def job(self, job_id: str, more: str = "") -> Any:
         """The job that meets the trouble."""
+<<<<<<< HEAD
         return self.agent(self.words(job_id, more), task_id=job_id)
 
     @property
@@ -188,18 +209,30 @@ class Wave:
 
 def _chain(wave: Wave, job_id: str) -> Any:
     task = wave.task
+=======
+        return self.place.agent(self.words(job_id, more), task_id=job_id)
+
+
+def _chain(wave: Wave, job_id: str) -> Any:
+    task = wave.place.task
+>>>>>>> 9de5387 (wip)
     steps: Any = chain(wave.job(job_id), task("upper"), task("note", where=job_id))
     return steps.apply_async()
 
 
 def _job_in_the_middle(wave: Wave, job_id: str) -> Any:
     """The task before it gives it its words, outside of the trouble."""
+<<<<<<< HEAD
     task, job = wave.task, wave.agent(task_id=job_id)
+=======
+    task, job = wave.place.task, wave.place.agent(task_id=job_id)
+>>>>>>> 9de5387 (wip)
     steps: Any = chain(task("note", wave.words(job_id)), job, task("note", where=job_id))
     return steps.apply_async()
 
 
 def _job_behind_a_job(wave: Wave, job_id: str) -> Any:
+<<<<<<< HEAD
     return chain(wave.job(job_id), wave.agent(task_id=f"{job_id}-next")).apply_async()
 
 
@@ -215,6 +248,23 @@ def _chord(wave: Wave, job_id: str) -> Any:
 
 def _chord_of_chords(wave: Wave, job_id: str) -> Any:
     task, app = wave.task, wave.app
+=======
+    return chain(wave.job(job_id), wave.place.agent(task_id=f"{job_id}-next")).apply_async()
+
+
+def _group(wave: Wave, job_id: str) -> Any:
+    return group([wave.place.agent("look"), wave.job(job_id)], app=wave.place.app).apply_async()
+
+
+def _chord(wave: Wave, job_id: str) -> Any:
+    task = wave.place.task
+    header = [wave.place.agent("look"), wave.job(job_id), task("upper", "plain")]
+    return chord(header, app=wave.place.app)(task("note", where=job_id))
+
+
+def _chord_of_chords(wave: Wave, job_id: str) -> Any:
+    task, app = wave.place.task, wave.place.app
+>>>>>>> 9de5387 (wip)
     inner = chord(
         [wave.job(job_id), task("upper", "in")], task("note", where=f"{job_id}-in"), app=app
     )
@@ -222,7 +272,11 @@ def _chord_of_chords(wave: Wave, job_id: str) -> Any:
 
 
 def _link(wave: Wave, job_id: str) -> Any:
+<<<<<<< HEAD
     task = wave.task
+=======
+    task = wave.place.task
+>>>>>>> 9de5387 (wip)
     return wave.job(job_id).apply_async(
         link=[task("note", where=f"{job_id}-one"), task("note", where=f"{job_id}-two")],
         link_error=task("failed", where=f"{job_id}-never"),
@@ -230,7 +284,11 @@ def _link(wave: Wave, job_id: str) -> Any:
 
 
 def _link_error(wave: Wave, job_id: str) -> Any:
+<<<<<<< HEAD
     task = wave.task
+=======
+    task = wave.place.task
+>>>>>>> 9de5387 (wip)
     return wave.job(job_id, " refuse").apply_async(
         link=task("note", where=f"{job_id}-never"), link_error=task("failed", where=job_id)
     )
