@@ -17,14 +17,18 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+_POOLS = {"thread": "threads"}
+"""Celery's modules, where they are called otherwise than the option that asks for them."""
+
 
 def describe_worker(service: Service, worker: Any) -> WorkerInfo:
     """What there is to say of a Celery worker."""
+    pool = worker.pool_cls.__module__.rpartition(".")[2]
     queues = worker.app.amqp.queues.consume_from
     agents = service.agents.values()
     return WorkerInfo(
         name=service.node,
-        pool=worker.pool_cls.__module__.rpartition(".")[2],
+        pool=_POOLS.get(pool, pool),
         slots=worker.concurrency,
         in_flight=service.settings.in_flight,
         queues=tuple(sorted(queues)),

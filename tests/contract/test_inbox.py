@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from threading import Thread
 from typing import Any, get_args
 
 import pytest
 
-from api_client.contract import Answer, Appointment, JobStatus, JobView, Pause, PauseKind
+from api_client.contract import (
+    Answer,
+    Appointment,
+    Event,
+    JobStatus,
+    JobView,
+    Pause,
+    PauseKind,
+)
 from api_client.errors import InvalidInput
 from api_client.inbox import InboxFilter, Order
 from api_client.labels import may_answer
@@ -139,6 +148,25 @@ def test_a_page_goes_on_where_it_was_while_jobs_leave(world: World) -> None:
     world.store.cancel("b")
     rest = world.store.inbox(EVERYBODY, limit=2, cursor=page.next_cursor)
     assert [view.job_id for view in rest] == ["c", "d"]
+
+
+def test_who_follows_a_trace_reads_the_pause_and_what_comes_after(world: World) -> None:
+    """On Redis the trace is stored anew at a pause: offsets, and who waits for records, stay."""
+    submit(world, "a")
+    held = take(world, "a")
+    seen = world.store.events("a")
+    found: list[Event] = []
+    follower = Thread(
+        target=lambda: found.extend(world.store.events("a", seen[-1].id, block_s=2.0))
+    )
+    follower.start()
+    settle(world, held, 1, JobStatus.PAUSED, QUESTION)
+    follower.join(10)
+    assert [event.kind for event in found] == ["paused"]
+    world.store.signal("a", "p1", Answer(value=1), "s1")
+    (signal,) = world.store.events("a", found[-1].id)
+    assert signal.kind == "signal"
+    assert [e.id for e in world.store.events("a")] == [e.id for e in (*seen, *found, signal)]
 
 
 def test_a_reviewer_sees_exactly_what_they_may_answer(world: World) -> None:
