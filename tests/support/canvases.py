@@ -8,15 +8,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-<<<<<<< HEAD
 from celery import Celery, chain, chord, group
 
 from tests.support.places import TASKS, Place
-=======
-from celery import chain, chord, group
-
-from tests.support.places import Place
->>>>>>> 9de5387 (wip)
 from worker.texts import ENGLISH
 
 HUMAN = ENGLISH.human_answer("yes")
@@ -33,11 +27,8 @@ class Trouble:
         overcome: given the place and the jobs' ids, makes the trouble and sees them through it.
         gate: where every job stands from its beginning, ``{}`` for its id; empty for nowhere.
         hinted: whether the messages that submit the jobs reach the broker.
-<<<<<<< HEAD
         by_name: whether they are submitted by nothing but Celery.
         error: what those are told who wait for a job that has no answer.
-=======
->>>>>>> 9de5387 (wip)
     """
 
     name: str
@@ -46,11 +37,8 @@ class Trouble:
     overcome: Callable[[Place, list[str]], None]
     gate: str = ""
     hinted: bool = True
-<<<<<<< HEAD
     by_name: bool = False
     error: str = ""
-=======
->>>>>>> 9de5387 (wip)
 
     def __str__(self) -> str:
         return self.name
@@ -84,7 +72,8 @@ def _kill_at(gate: str) -> Callable[[Place, list[str]], None]:
 
 
 def _pass_time(place: Place, ids: list[str]) -> None:
-    assert not [job_id for job_id in ids if place.lab.view(job_id).epoch]
+    for job_id in ids:
+        place.lab.wait_view(job_id, lambda _: True, "is stored")
     place.pass_time()
 
 
@@ -111,7 +100,6 @@ TROUBLES = (
         "put 1",
         _kill_at(AT_THE_END),
         gate=AT_THE_END,
-<<<<<<< HEAD
         by_name=True,
     ),
     Trouble("over a backoff (status 429)", "put busy", "put 1; look 2", _nothing, by_name=True),
@@ -132,13 +120,6 @@ TROUBLES = (
         by_name=True,
         error="the model does not exist",
     ),
-=======
-    ),
-    Trouble("over a backoff (status 429)", "put busy", "put 1; look 2", _nothing),
-    Trouble("over the loss of its first message", "put", "put 1", _pass_time, hinted=False),
-    Trouble("over the loss of a later message", "put ask", f"put 1; {HUMAN}", _answer_unheard),
-    Trouble("cancelled while paused", "put ask", "", _revoke),
->>>>>>> 9de5387 (wip)
 )
 
 
@@ -169,6 +150,8 @@ class Wave:
                 job_id = f"{kind}-{uuid.uuid4()}".replace(" ", "-")
                 if self.trouble.gate:
                     self.place.lab.hold(self.trouble.gate.format(job_id))
+                if not self.trouble.hinted:
+                    self.place.lab.hold(f"lose-{job_id}")
                 self.started[kind] = Started(job_id, apply(self, job_id))
         ids = [started.id for started in self.started.values()]
         self.trouble.overcome(self.place, ids)
@@ -189,7 +172,6 @@ class Wave:
 
     def job(self, job_id: str, more: str = "") -> Any:
         """The job that meets the trouble."""
-<<<<<<< HEAD
         return self.agent(self.words(job_id, more), task_id=job_id)
 
     @property
@@ -209,30 +191,18 @@ class Wave:
 
 def _chain(wave: Wave, job_id: str) -> Any:
     task = wave.task
-=======
-        return self.place.agent(self.words(job_id, more), task_id=job_id)
-
-
-def _chain(wave: Wave, job_id: str) -> Any:
-    task = wave.place.task
->>>>>>> 9de5387 (wip)
     steps: Any = chain(wave.job(job_id), task("upper"), task("note", where=job_id))
     return steps.apply_async()
 
 
 def _job_in_the_middle(wave: Wave, job_id: str) -> Any:
     """The task before it gives it its words, outside of the trouble."""
-<<<<<<< HEAD
     task, job = wave.task, wave.agent(task_id=job_id)
-=======
-    task, job = wave.place.task, wave.place.agent(task_id=job_id)
->>>>>>> 9de5387 (wip)
     steps: Any = chain(task("note", wave.words(job_id)), job, task("note", where=job_id))
     return steps.apply_async()
 
 
 def _job_behind_a_job(wave: Wave, job_id: str) -> Any:
-<<<<<<< HEAD
     return chain(wave.job(job_id), wave.agent(task_id=f"{job_id}-next")).apply_async()
 
 
@@ -248,23 +218,6 @@ def _chord(wave: Wave, job_id: str) -> Any:
 
 def _chord_of_chords(wave: Wave, job_id: str) -> Any:
     task, app = wave.task, wave.app
-=======
-    return chain(wave.job(job_id), wave.place.agent(task_id=f"{job_id}-next")).apply_async()
-
-
-def _group(wave: Wave, job_id: str) -> Any:
-    return group([wave.place.agent("look"), wave.job(job_id)], app=wave.place.app).apply_async()
-
-
-def _chord(wave: Wave, job_id: str) -> Any:
-    task = wave.place.task
-    header = [wave.place.agent("look"), wave.job(job_id), task("upper", "plain")]
-    return chord(header, app=wave.place.app)(task("note", where=job_id))
-
-
-def _chord_of_chords(wave: Wave, job_id: str) -> Any:
-    task, app = wave.place.task, wave.place.app
->>>>>>> 9de5387 (wip)
     inner = chord(
         [wave.job(job_id), task("upper", "in")], task("note", where=f"{job_id}-in"), app=app
     )
@@ -272,11 +225,7 @@ def _chord_of_chords(wave: Wave, job_id: str) -> Any:
 
 
 def _link(wave: Wave, job_id: str) -> Any:
-<<<<<<< HEAD
     task = wave.task
-=======
-    task = wave.place.task
->>>>>>> 9de5387 (wip)
     return wave.job(job_id).apply_async(
         link=[task("note", where=f"{job_id}-one"), task("note", where=f"{job_id}-two")],
         link_error=task("failed", where=f"{job_id}-never"),
@@ -284,11 +233,7 @@ def _link(wave: Wave, job_id: str) -> Any:
 
 
 def _link_error(wave: Wave, job_id: str) -> Any:
-<<<<<<< HEAD
     task = wave.task
-=======
-    task = wave.place.task
->>>>>>> 9de5387 (wip)
     return wave.job(job_id, " refuse").apply_async(
         link=task("note", where=f"{job_id}-never"), link_error=task("failed", where=job_id)
     )

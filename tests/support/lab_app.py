@@ -10,10 +10,13 @@ import json
 import os
 from collections.abc import Callable
 from functools import wraps
+from pathlib import Path
 from typing import Any
 
 from celery.signals import task_prerun
 
+import worker.tasks
+from api_client.contract import JobSpec
 from tests.support.agents import gate, note
 from tests.support.crashes import maybe_die
 from worker.app import make_app
@@ -48,6 +51,20 @@ POINTS: dict[str, Callable[..., tuple[str, str]]] = {
 }
 for name, point in POINTS.items():
     setattr(RedisCheckpointStore, name, dying(getattr(RedisCheckpointStore, name), point))
+
+
+def losing(hint: Callable[[Any, JobSpec], bool]) -> Callable[[Any, JobSpec], bool]:
+    """Sending the first message of a job, which is lost if the test holds ``lose-JOB`` shut."""
+
+    def hint_or_lose(app: Any, spec: JobSpec) -> bool:
+        lost = Path(os.environ["TEST_GATES"], f"lose-{spec.job_id}").exists()
+        return True if lost else hint(app, spec)
+
+    return hint_or_lose
+
+
+_tasks: Any = worker.tasks
+_tasks.try_hint = losing(_tasks.try_hint)
 
 app = make_app()
 app.conf.update(json.loads(os.environ.get("TEST_CONF", "{}")))
