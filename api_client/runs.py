@@ -10,9 +10,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic_core import PydanticSerializationError, to_json
+
+Written = TypeVar("Written", str, str | bytes)
 
 RUN_KEYS = {
     "version": "w",
@@ -84,7 +86,9 @@ def numbered(field: str | None) -> tuple[int, str | None]:
     return int(seq), run
 
 
-def write_event(kind: str, data: Mapping[str, Any], dumps: Callable[[Any], str]) -> tuple[str, str]:
+def write_event(
+    kind: str, data: Mapping[str, Any], dumps: Callable[[Any], Written]
+) -> tuple[str, Written]:
     """Name and value of the one field of a trace record."""
     if kind not in _FREQUENT:
         return kind, dumps(data)

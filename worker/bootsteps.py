@@ -72,7 +72,7 @@ class Keeper(bootsteps.StartStopStep):
 
     def start(self, worker: Any) -> None:
         """Called when the worker starts."""
-        self._service.telemetry.expose(self._service.store)
+        self._service.telemetry.expose(self._service.store, self._service.limits)
         self._leaving.start()
         loops: tuple[Callable[[], None], ...] = (
             self._sweep_loop,

@@ -25,6 +25,7 @@ from worker.ends import Ended
 from worker.eventbus import EventBus
 from worker.flags import Generation, StopFlag
 from worker.flow.assemble import ledger_on, make_gate
+from worker.flow.base import Limit, Use
 from worker.flow.book import Tick
 from worker.flow.gated import limited_keys
 from worker.flow.redis import RedisLedger
@@ -122,6 +123,15 @@ class Service:
     def ledger(self) -> RedisLedger:
         """This process's ledger of model calls."""
         return self._process.ledger
+
+    def limits(self) -> dict[str, tuple[Limit, Use]]:
+        """The limits of models and their use, by model key.
+
+        Raises:
+            StoreUnavailable
+        """
+        limits = {**self.settings.model_limits, **self.ledger.limits()}
+        return {key: (limit, self.ledger.use(key)) for key, limit in limits.items()}
 
     @property
     def leases(self) -> Leases:

@@ -88,8 +88,15 @@ class Meter:
         before, began = self._client.info("stats"), time.perf_counter()
         result = act()
         seconds, after = time.perf_counter() - began, self._client.info("stats")
-        names = ("total_commands_processed", "total_net_input_bytes", "total_net_output_bytes")
-        return result, Cost(*(after[name] - before[name] for name in names), seconds)
+        commands, sent, read = (
+            int(after[name] - before[name])
+            for name in (
+                "total_commands_processed",
+                "total_net_input_bytes",
+                "total_net_output_bytes",
+            )
+        )
+        return result, Cost(commands, sent, read, seconds)
 
 
 @pytest.mark.timeout(60 + 20 * MEGABYTES)

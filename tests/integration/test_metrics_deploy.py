@@ -18,6 +18,7 @@ from api_client import AgentClient
 from api_client.survey import Survey
 from tests.support.scrape import metrics_url
 from tests.support.workers import running
+from worker.flow.base import Limit, Use
 from worker.telemetry.gauges import StoreGauges
 from worker.telemetry.metrics import MetricsObserver
 
@@ -37,7 +38,8 @@ def everything() -> dict[str, set[str]]:
             for suffix in _SUFFIXES[metric._type]:
                 labels = {*metric._labelnames, *({"le"} if suffix == "_bucket" else ())}
                 known[metric._name + suffix] = labels
-    for family in StoreGauges(lambda: survey).collect():
+    limits = {"m": (Limit(rpm=1), Use())}
+    for family in StoreGauges(lambda: survey, limits=lambda: limits).collect():
         known[family.name] = {name for sample in family.samples for name in sample.labels}
     return known
 

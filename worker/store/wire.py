@@ -39,7 +39,6 @@ class Head:
         rest = "".join([_packed(arg) for arg in args])  # type: ignore[arg-type]  # no bytes here
         return f"*{self._count + len(args)}{LINE}{self._text}{rest}".encode()
 
-
     def _packed_bytes(self, args: Sequence[str | bytes]) -> bytes:
         """The same where an argument is no text."""
         head = f"*{self._count + len(args)}{LINE}{self._text}".encode()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from prometheus_client.core import GaugeMetricFamily
@@ -12,6 +12,9 @@ from prometheus_client.registry import Collector
 
 from api_client.errors import StoreUnavailable
 from api_client.survey import Survey
+from worker.flow.base import Limit, Use
+
+Limits = Mapping[str, tuple[Limit, Use]]
 
 KEEP_S = 5.0
 """Seconds for which an answer holds: several scrapers don't multiply the work."""
@@ -23,15 +26,20 @@ class StoreGauges(Collector):
     Args:
         look: looks at the store.
         clock: monotonic seconds.
+        limits: the limits of models and their use, by model key.
     """
 
     def __init__(
-        self, look: Callable[[], Survey], clock: Callable[[], float] = time.monotonic
+        self,
+        look: Callable[[], Survey],
+        clock: Callable[[], float] = time.monotonic,
+        limits: Callable[[], Limits] = dict,
     ) -> None:
         self._look = look
+        self._limits = limits
         self._clock = clock
         self._lock = threading.Lock()
-        self._sight: Survey | None = None
+        self._sight: tuple[Survey, Limits] | None = None
         self._until = float("-inf")
 
     def describe(self) -> Iterable[Any]:
@@ -48,11 +56,12 @@ class StoreGauges(Collector):
         up = "Whether the store answered when it was last looked at."
         yield GaugeMetricFamily("stepkeeper_store_up", up, 0.0 if sight is None else 1.0)
         if sight is not None:
-            yield from _families(sight)
+            yield from _families(sight[0])
+            yield from _limit_families(sight[1])
 
-    def _seen(self) -> Survey | None:
+    def _seen(self) -> tuple[Survey, Limits] | None:
         try:
-            return self._look()
+            return self._look(), self._limits()
         except StoreUnavailable:
             return None
 
@@ -78,3 +87,27 @@ def _families(sight: Survey) -> Iterator[Any]:
     yield GaugeMetricFamily("stepkeeper_quarantined_jobs", text, sight.quarantined)
     text = "For how long the most overdue job has been due; more than a few sweeps is a trouble."
     yield GaugeMetricFamily("stepkeeper_overdue_seconds", text, sight.overdue_s)
+
+
+def _limit_families(limits: Limits) -> Iterator[Any]:
+    allowed = GaugeMetricFamily(
+        "stepkeeper_limit_allowed", "What all workers may ask of a model.", labels=["key", "what"]
+    )
+    used = GaugeMetricFamily(
+        "stepkeeper_limit_used", "How much of it is used: in the last minute, or now.",
+        labels=["key", "what"],
+    )  # fmt: skip
+    waiting = GaugeMetricFamily(
+        "stepkeeper_limit_waiting", "Jobs that wait their turn to call a model.", labels=["key"]
+    )
+    for key, (limit, use) in sorted(limits.items()):
+        for what, most, now in (
+            ("requests", limit.rpm, use.requests),
+            ("tokens", limit.tpm, use.tokens),
+            ("in_flight", limit.in_flight, use.in_flight),
+        ):
+            used.add_metric([key, what], now)
+            if most is not None:
+                allowed.add_metric([key, what], most)
+        waiting.add_metric([key], use.waiting)
+    yield from (allowed, used, waiting)

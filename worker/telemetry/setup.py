@@ -19,6 +19,7 @@ from worker.telemetry.observer import NOBODY, Observer, Several
 
 if TYPE_CHECKING:
     from api_client.survey import Survey
+    from worker.telemetry.gauges import Limits
 
 log = logging.getLogger(__name__)
 
@@ -100,8 +101,11 @@ class Telemetry:
         self._closers.append((os.getpid(), provider.force_flush))
         return OtelObserver(Tracing(tracer, store.read, self.settings.otel_content))
 
-    def expose(self, store: Surveyed) -> None:
+    def expose(self, store: Surveyed, limits: Callable[[], Limits] = dict) -> None:
         """Serve the metrics, if the settings give a port; in the main process.
+
+        Args:
+            limits: the limits of models and their use.
 
         Raises:
             InvalidInput: the address cannot be used.
@@ -112,7 +116,7 @@ class Telemetry:
         from worker.telemetry.gauges import StoreGauges
 
         registry = exposing.reading_registry() if exposing.in_files() else self._registry
-        registry.register(StoreGauges(store.survey))
+        registry.register(StoreGauges(store.survey, limits=limits))
         exposed = exposing.serve(self.settings.metrics_host, self.settings.metrics_port, registry)
         self._closers.append((os.getpid(), exposed.close))
         log.info("metrics at http://%s:%d/metrics", exposed.host, exposed.port)

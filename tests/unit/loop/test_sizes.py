@@ -52,7 +52,9 @@ def test_a_spent_quota_pauses_and_names_itself(bench: Bench) -> None:
     assert end.pause.kind is PauseKind.BUDGET
     assert "of 5000 bytes of stored messages (STEPKEEPER_JOB_QUOTA_BYTES)" in end.pause.question
     assert end.pause.details["budget"] == "stored_bytes"
-    assert 5000 <= end.pause.details["spent"] < 7000
+    spent = end.pause.details["spent"]
+    assert isinstance(spent, int)
+    assert 5000 <= spent < 7000
     made = len(driver.requests)
     assert 3 <= made <= 6
 
