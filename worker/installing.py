@@ -20,6 +20,7 @@ from worker.celery_config import protect
 from worker.consumer import with_calm_leave
 from worker.control import note_revoked, with_durable_revoke
 from worker.discovery import load_agents, with_delegates
+from worker.einfo import reuse_copies
 from worker.service import Service
 from worker.settings import Settings
 from worker.tasks import AgentTask, cancel_task, signal_task
@@ -43,6 +44,7 @@ def install(
     agents = tuple(agents)
     found = with_delegates([*agents, *load_agents(settings.agents)])
     protect(app)
+    reuse_copies()
     check_webhook(settings.webhook_url, settings, "STEPKEEPER_WEBHOOK_URL")
     for agent in found:
         check_webhook(agent.webhook_url, settings, f"agent {agent.name!r}: webhook_url")

@@ -41,7 +41,8 @@ from worker.models.streaming import (
     sent_events,
     show,
 )
-from worker.models.transport import DeadlineTransport, ends_after
+from worker.models.transport import DeadlineTransport, ends_after, proxy_for
+from worker.models.wide import WideTransport
 from worker.real_calls import real_calls_forbidden
 
 _KEPT_OPEN = 30.0
@@ -277,13 +278,11 @@ class HttpModel:
         return self.sync_client(http_client=http_client, **settings)
 
     def _make_async_client(self) -> Any:
-        limits = httpx2.Limits(
-            max_connections=self._max_connections,
-            max_keepalive_connections=self._max_connections,
-            keepalive_expiry=_KEPT_OPEN,
-        )
         settings = self._client_settings()
-        http_client = httpx2.AsyncClient(limits=limits, timeout=self._timeout)
+        transport = WideTransport(
+            self._max_connections, _KEPT_OPEN, proxy_for(settings["base_url"])
+        )
+        http_client = httpx2.AsyncClient(transport=transport, timeout=self._timeout)
         return self.async_client(http_client=http_client, **settings)
 
     def _client_settings(self) -> dict[str, Any]:
