@@ -161,10 +161,11 @@ def _forgotten(names: list[str]) -> Iterator[None]:
 
 
 def _put_back(modules: Mapping[str, ModuleType]) -> None:
+    """The old modules stand where they stood; those that hold others have kept all they had."""
     sys.modules.update(modules)
     for name, module in modules.items():
         package, _, child = name.rpartition(".")
-        if package in sys.modules:
+        if package in sys.modules and package not in modules:
             setattr(sys.modules[package], child, module)
 
 
