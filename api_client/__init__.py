@@ -3,6 +3,7 @@
 Imports neither Celery nor the worker until something is sent.
 """
 
+from api_client.aio import AsyncAgentClient
 from api_client.client import AgentClient
 from api_client.contract import (
     AgentInfo,
@@ -33,7 +34,9 @@ from api_client.contract import (
     Usage,
 )
 from api_client.inbox import InboxFilter, InboxPage
+from api_client.lists import JobFilter, JobPage
 from api_client.live import LiveRecord
+from api_client.workers import WorkerInfo
 
 __all__ = [
     "AgentClient",
@@ -41,6 +44,7 @@ __all__ = [
     "Answer",
     "Appointment",
     "Approve",
+    "AsyncAgentClient",
     "CallDecision",
     "Cancel",
     "Decide",
@@ -55,6 +59,8 @@ __all__ = [
     "InboxFilter",
     "InboxPage",
     "JobEvent",
+    "JobFilter",
+    "JobPage",
     "JobSpec",
     "JobStatus",
     "JobView",
@@ -66,4 +72,5 @@ __all__ = [
     "Retry",
     "Signal",
     "Usage",
+    "WorkerInfo",
 ]

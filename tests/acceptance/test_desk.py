@@ -239,10 +239,13 @@ def test_followers_read_what_happens_to_all_jobs(desk: Lab) -> None:
 @pytest.mark.timeout(3600)
 def test_many_paused_jobs_are_resumed_after_all_workers_were_restarted(lab: Lab) -> None:
     first = lab.worker(agents=AGENTS, concurrency=8)
+    idle = int(lab.redis.info("clients")["connected_clients"])
     jobs = [lab.client.submit("asks", f"n{n}", check_agent=False) for n in range(MANY)]
     eventually(lambda: lab.client._store.count(JobStatus.PAUSED) == MANY, "all wait", MANY)
     gone = "no message waits, doubled hints are gone"
     eventually(lambda: lab.redis.llen("celery") == 0, gone, MANY)
+    connections = int(lab.redis.info("clients")["connected_clients"])
+    assert connections < idle + 60, "the worker's own, however many jobs are paused"
     first.kill()
     used = int(lab.redis.info("memory")["used_memory"])
     print(f"\n{MANY} paused jobs: {used / MANY:.0f} bytes of Redis for each, everything counted")
