@@ -17,7 +17,13 @@ from celery.worker.control import control_command, inspect_command
 
 from api_client import AgentClient
 from api_client.contract import TASK_PREFIX, JobStatus, JobView
-from api_client.errors import Conflict, InvalidInput, StepkeeperError
+from api_client.errors import (
+    Conflict,
+    InvalidInput,
+    JobNotFound,
+    JobUnreadable,
+    StepkeeperError,
+)
 from worker.announcing import announce_agents
 from worker.reloading import reload_agents
 from worker.service import Service
@@ -63,12 +69,19 @@ def agent_jobs(state: Any) -> Any:
     """Jobs that this worker runs now."""
     service: Service = state.app.stepkeeper
     ids = jobs_here(service)
-    views = [service.store.read(job_id) for job_id in ids[:MOST_JOBS]]
     return {
         "count": len(ids),
         "draining": service.drained.is_set(),
-        "jobs": [_summary(view) for view in views],
+        "jobs": [_told(service, job_id) for job_id in ids[:MOST_JOBS]],
     }
+
+
+def _told(service: Service, job_id: str) -> dict[str, Any]:
+    """A job in short; one that cannot be read hides no other."""
+    try:
+        return _summary(service.store.read(job_id))
+    except (JobNotFound, JobUnreadable) as error:
+        return {"job": job_id, "error": str(error)}
 
 
 @_command("inspect", "<job id>", [("job_id", str)])
