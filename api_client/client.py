@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
-import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from api_client.connection import DEFAULT_URL
@@ -20,23 +19,18 @@ from api_client.contract import (
     JobSpec,
     JobView,
     Outcome,
-    job_id_for_key,
 )
 from api_client.deciding import parse_signal as parse_signal
-from api_client.desk import Desk
 from api_client.errors import (
     JobCancelled,
     JobFailed,
     StoreUnavailable,
-    UnknownAgent,
     WaitTimeout,
-    shorten,
 )
 from api_client.live import LiveRecord
 from api_client.redis_store import RedisJobStore
-from api_client.specs import check_same, delay_ms, make_spec
 from api_client.store import JobStore
-from api_client.tracing import trace_headers
+from api_client.submitting import Submitter
 
 if TYPE_CHECKING:
     from celery import Celery
@@ -44,7 +38,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-class AgentClient(Desk):
+class AgentClient(Submitter):
     """Jobs as their callers use them.
 
     Args:
@@ -78,76 +72,7 @@ class AgentClient(Desk):
         self._routes_itself = app is not None
         self._queue = queue
 
-    # --- submitting ------------------------------------------------------------------------
-
-    def submit(
-        self,
-        agent: str,
-        input: Any,
-        *,
-        idempotency_key: str | None = None,
-        metadata: Mapping[str, Any] | None = None,
-        tenant: str = "",
-        labels: Sequence[str] = (),
-        retention_s: int | None = None,
-        delay_s: float = 0.0,
-        priority: int | str | None = None,
-        check_agent: bool = True,
-    ) -> str:
-        """Accept a job and return its id. When this returns, the job is stored.
-
-        Args:
-            input: the task, a text or another JSON value.
-            idempotency_key: the same key (of one tenant) always gives the same job.
-            metadata: JSON values for the agent's context; the model does not see them.
-            labels: who may answer its pauses.
-            retention_s: seconds to keep the job after its end.
-            delay_s: seconds before which it must not start, at most ten years.
-            priority: ``high``, ``normal`` or ``low``; or a number, of the Celery message alone.
-            check_agent: refuse agents that no worker has announced.
-
-        Raises:
-            InvalidInput, UnknownAgent, IdempotencyConflict, BacklogFull, StorageFull,
-            StoreUnavailable
-        """
-        keyed = idempotency_key is not None
-        job_id = job_id_for_key(tenant, idempotency_key or "") if keyed else str(uuid.uuid4())
-        announced = self._announced(agent) if check_agent else None
-        message: dict[str, Any] = {}
-        queue = self._queue or (announced.queue if announced else "")
-        if queue:
-            message["queue"] = queue
-        if isinstance(priority, int):
-            message["priority"] = priority
-        if headers := trace_headers():
-            message["headers"] = headers
-        spec = make_spec(
-            job_id=job_id,
-            agent=agent,
-            input=input,
-            metadata=metadata,
-            tenant=tenant,
-            labels=labels,
-            priority=None if isinstance(priority, int) else priority,
-            message=message,
-            **({} if retention_s is None else {"retention_s": retention_s}),
-        )
-        created = self._store.create(spec, delay_ms(delay_s))
-        if not created.new:
-            check_same(spec, created.spec)
-        if not delay_s and not created.held:
-            self._hint(created.spec)
-        return job_id
-
-    def _announced(self, agent: str) -> AgentInfo:
-        known = {info.name: info for info in self._store.agents()}
-        if agent in known:
-            return known[agent]
-        names = ", ".join(known) or "none yet"
-        raise UnknownAgent(
-            f"unknown agent {shorten(agent)}; workers have announced: {names}. Start a worker "
-            "that has it (STEPKEEPER_AGENTS), or submit without the check"
-        )
+    # --- hinting ---------------------------------------------------------------------------
 
     def hint(self, spec: JobSpec) -> None:
         """Tell the workers of a job that the store has; what an operator made goes on at once."""

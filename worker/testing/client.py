@@ -25,6 +25,8 @@ class InlineClient(AgentClient):
         on_demand: jobs wait for ``run_jobs``.
     """
 
+    _at_once = 1  # jobs run one after the other, in the order of their inputs
+
     def __init__(
         self,
         agents: Iterable[Agent],
