@@ -37,6 +37,7 @@ class ShippedRedis:
         env: further environment variables of ``start.sh``.
         scheme: of the URLs.
         query: of the URLs.
+        start: the script; another copy of it, for a test of faults.
     """
 
     def __init__(
@@ -47,8 +48,10 @@ class ShippedRedis:
         env: dict[str, str] | None = None,
         scheme: str = "redis",
         query: str = "",
+        start: Path = START,
     ) -> None:
         self._folder = folder
+        self._start = start
         self._options = options
         self._env = env or {}
         self._program = program or str(server_binary())
@@ -64,13 +67,17 @@ class ShippedRedis:
         places = {"REDIS_RUN_DIR": str(self._folder / "run"), "REDIS_SERVER": self._program}
         with self.log.open("wb") as log:
             self._process = subprocess.Popen(
-                ["sh", str(START), *self._arguments()],
+                ["sh", str(self._start), *self._arguments()],
                 env={"PATH": os.environ["PATH"], **places, **given, **self._env},
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
-        eventually(self._answers, "the server takes connections")
+        try:
+            eventually(self._answers, "the server takes connections")
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
         return self
 
     def __exit__(
