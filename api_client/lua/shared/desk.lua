@@ -73,6 +73,9 @@ local SHORT_TRACE = 64
 
 local function slim_trace()
   if redis.call('XLEN', KEYS[3]) <= SHORT_TRACE then
-    redis.pcall('RESTORE', KEYS[3], 0, redis.call('DUMP', KEYS[3]), 'REPLACE')
+    local stored = redis.pcall('DUMP', KEYS[3])
+    if type(stored) == 'string' then
+      redis.pcall('RESTORE', KEYS[3], 0, stored, 'REPLACE')
+    end
   end
 end
