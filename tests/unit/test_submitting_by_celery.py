@@ -5,17 +5,18 @@ from __future__ import annotations
 import threading
 from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from celery import Celery
 
-from api_client.errors import InvalidInput
+from api_client.errors import InvalidInput, StoreUnavailable
 from worker import Agent, ScriptedModel, install, run_inline, tool
 from worker.celery_config import check_backend, check_pool
 from worker.models import FunctionModel
 from worker.models.scripted import act, say
-from worker.options import start_delay_ms, start_within_ms
+from worker.options import inherited, merged, start_delay_ms, start_within_ms
 from worker.settings import Settings
 
 NOWHERE = Settings(redis_url="redis://127.0.0.1:1/0")
@@ -92,6 +93,56 @@ def test_an_eta_goes_before_a_countdown_and_neither_is_no_delay() -> None:
     assert start_delay_ms(app, {"eta": 5, "countdown": 7}) == 5000
     assert start_delay_ms(app, {"eta": None, "countdown": None}) == 0
     assert start_within_ms(app, None) is None
+
+
+@pytest.fixture
+def inside(task: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Another task runs in this thread."""
+    request = SimpleNamespace(id="t1", root_id="r1", delivery_info={"priority": 4})
+    caller = SimpleNamespace(request=request, app=task.app, children=[])
+    caller.add_trail = caller.children.append
+    monkeypatch.setattr(type(task.app), "current_worker_task", caller)
+    monkeypatch.setattr("worker.service.Service.store", Away())
+    return caller
+
+
+class Away:
+    """A store that cannot be reached."""
+
+    def create(self, *_: Any, **__: Any) -> Any:
+        raise StoreUnavailable("Redis is away")
+
+
+def test_what_celery_passes_on_is_sent_as_a_message_where_the_store_is_away(
+    task: Any, inside: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An error here would cost the result of the task that has just run."""
+    sent: list[Any] = []
+    monkeypatch.setattr(
+        task.app, "send_task", lambda *args, **options: sent.append((args, options))
+    )
+    result = task.s().apply_async(("answer",), task_id="j1", parent_id="t1", root_id="r1")
+    assert result.id == "j1"
+    ((args, options),) = sent
+    assert args == ("agent.a", ("answer",), {})
+    assert options["task_id"] == "j1"
+    assert options["parent_id"] == "t1"
+
+
+def test_a_task_that_submits_by_itself_is_told(task: Any, inside: Any) -> None:
+    with pytest.raises(StoreUnavailable):
+        task.delay("x")
+    with pytest.raises(InvalidInput, match="takes one positional argument"):
+        task.delay("x", "y")
+    assert inside.children == []
+
+
+def test_a_job_inherits_from_the_task_that_submits_it(task: Any, inside: Any) -> None:
+    assert inherited(inside) == {"root_id": "r1", "parent_id": "t1"}
+    task.app.conf.task_inherit_parent_priority = True
+    assert inherited(inside) == {"root_id": "r1", "parent_id": "t1", "priority": 4}
+    assert inherited(None) == {}
+    assert merged({"a": 1, "b": 2}, {"a": None, "b": 3}) == {"a": 1, "b": 3}
 
 
 @pytest.mark.parametrize("pool", ["gevent", "eventlet"])
