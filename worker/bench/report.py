@@ -9,9 +9,6 @@ from rich.table import Table
 
 from worker.bench.measuring import Row
 
-FIRST = ("floor", "value", "ratio")
-"""The columns of every part; figures of its own come before them if they say what was measured."""
-
 
 def tables(found: Mapping[str, Any]) -> Iterator[Table]:
     """The machine, and each part with a column a figure."""

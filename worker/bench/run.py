@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from worker.bench import latency, paused, recover, steps, throughput, waiting
+from worker.bench import latency, paused, recover, steps, submit, throughput, waiting
 from worker.bench.machine import describe_machine
 from worker.bench.measuring import Row
 from worker.bench.options import Options
@@ -20,6 +20,7 @@ PARTS: dict[str, Part] = {
     "latency": latency.measure,
     "paused": paused.measure,
     "recover": recover.measure,
+    "submit": submit.measure,
 }
 
 
@@ -29,7 +30,7 @@ def run_bench(
     """Measure; returns ``machine`` and, by the name of each part, its rows.
 
     Args:
-        parts: names from ``PARTS``; all, if there are none.
+        parts: names from ``PARTS``; one that is named twice is measured once.
         say: told in one line what is being measured.
 
     Raises:
@@ -37,6 +38,6 @@ def run_bench(
     """
     with room() as here:
         found: dict[str, Any] = {"machine": describe_machine(here.redis)}
-    for name in parts or PARTS:
+    for name in dict.fromkeys(parts):
         found[name] = PARTS[name](options, say)
     return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import resource
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,11 +19,13 @@ class Vital:
     Attributes:
         rss_mb: resident memory at its peak, in MB of 1,000,000 bytes.
         threads, files: at the moments of looking.
+        cpu_s: seconds of one processor.
     """
 
     rss_mb: float
     threads: int
     files: int
+    cpu_s: float
 
     @classmethod
     def of(cls, pid: int) -> Vital | None:
@@ -34,9 +37,11 @@ class Vital:
             )
             files = sum(1 for _ in (folder / "fd").iterdir())
             peak_kb, threads = status["VmHWM"].split()[0], status["Threads"]
+            ticks = (folder / "stat").read_text().rpartition(")")[2].split()[11:13]
         except (OSError, KeyError):  # a process that has just ended has no memory
             return None
-        return cls(int(peak_kb) * 1024 / 1e6, int(threads), files)
+        cpu_s = sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")
+        return cls(int(peak_kb) * 1024 / 1e6, int(threads), files, cpu_s)
 
     def most(self, earlier: Vital | None) -> Vital:
         """The larger of each."""
@@ -46,6 +51,7 @@ class Vital:
             max(self.rss_mb, earlier.rss_mb),
             max(self.threads, earlier.threads),
             max(self.files, earlier.files),
+            max(self.cpu_s, earlier.cpu_s),
         )
 
 

@@ -81,8 +81,6 @@ def measure(options: Options, say: Callable[[str], None], size: Size | None = No
 
 
 def _row(size: Size, floors: list[_Sample], values: list[_Sample]) -> Row:
-    vital = [sample.vital for sample in values if sample.vital is not None]
-    bare = [sample.vital for sample in floors if sample.vital is not None]
     seconds = median_of(values, lambda sample: sample.seconds)
     return row(
         [sample.seconds for sample in floors],
@@ -91,14 +89,23 @@ def _row(size: Size, floors: list[_Sample], values: list[_Sample]) -> Row:
         call_s=size.call_s,
         ideal_s=size.ideal_s,
         ideal_ratio=ratio(seconds, size.ideal_s),
-        rss_mb=max((one.rss_mb for one in vital), default=None),
-        floor_rss_mb=max((one.rss_mb for one in bare), default=None),
-        threads=max((one.threads for one in vital), default=None),
-        open_files=max((one.files for one in vital), default=None),
+        floor_ideal_ratio=ratio(median_of(floors, lambda sample: sample.seconds), size.ideal_s),
+        rss_mb=_most(values, lambda vital: vital.rss_mb),
+        floor_rss_mb=_most(floors, lambda vital: vital.rss_mb),
+        cpu_s=_most(values, lambda vital: vital.cpu_s),
+        floor_cpu_s=_most(floors, lambda vital: vital.cpu_s),
+        threads=_most(values, lambda vital: vital.threads),
+        open_files=_most(values, lambda vital: vital.files),
         errors=sum(sample.errors for sample in values),
         floor_errors=sum(sample.errors for sample in floors),
         fsync="everysec",
     )
+
+
+def _most(samples: list[_Sample], figure: Callable[[Vital], float]) -> float | None:
+    """The largest of a figure; ``None`` where the system does not tell."""
+    known = [figure(sample.vital) for sample in samples if sample.vital is not None]
+    return max(known, default=None)
 
 
 @contextmanager

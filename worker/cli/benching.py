@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 import typer
 
@@ -11,6 +12,9 @@ from worker.cli.command import command
 
 if TYPE_CHECKING:
     from worker.cli.session import Session
+
+Part = Literal["steps", "throughput", "waiting", "latency", "paused", "recover", "submit"]
+PARTS: tuple[Part, ...] = get_args(Part)
 
 
 def register(app: typer.Typer) -> None:
@@ -21,11 +25,8 @@ def register(app: typer.Typer) -> None:
 def bench(
     session: Session,
     parts: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="PART...",
-            help="steps, throughput, waiting, latency, paused, recover, submit; all, if none is given.",
-        ),
+        list[Part] | None,
+        typer.Argument(metavar="PART...", help=f"Of {', '.join(PARTS)}; all, if none is given."),
     ] = None,
     quick: Annotated[
         bool, typer.Option("--quick", help="Smaller sizes: at most 40 seconds a part.")
@@ -34,21 +35,35 @@ def bench(
         int | None,
         typer.Option(min=1, help="Samples of each figure.", show_default="5; 3 with --quick"),
     ] = None,
+    png: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Draw the figures into this file.")
+    ] = None,
 ) -> int:
     """Measure on this machine what each thing costs, beside the least that it could cost.
 
-    Starts a server and workers of its own, and takes them away again.
+    Starts servers and workers of its own, and takes them away again.
     """
     from worker.bench.options import Options
-    from worker.bench.report import tables
+    from worker.bench.plot import check_plot, draw
     from worker.bench.run import run_bench
     from worker.chaos import interrupt
 
+    options = Options(quick=quick, repeat=repeat)
+    if png is not None:
+        check_plot(png)
     interrupt.listen()
-    found = run_bench(parts or (), Options(quick=quick, repeat=repeat), session.out.note)
+    found = run_bench(parts or PARTS, options, session.out.note)
+    if png is not None:
+        draw(found, png)
+    _tell(session, found)
+    return failures.OK
+
+
+def _tell(session: Session, found: dict[str, Any]) -> None:
+    from worker.bench.report import tables
+
     if session.out.as_json:
         session.out.value(found)
-        return failures.OK
+        return
     for table in tables(found):
         session.out.console.print(table)
-    return failures.OK
