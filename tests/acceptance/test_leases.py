@@ -66,10 +66,7 @@ def test_another_worker_goes_on_within_the_lease(lab: Lab) -> None:
 
 
 def test_e1_calls_that_outlast_the_visibility_timeout_run_once(lab: Lab) -> None:
-    env = {
-        "TEST_VISIBILITY_TIMEOUT_S": str(VISIBILITY_S),
-        "TEST_TOOL_TIMEOUT_S": str(HELD_S + 300),
-    }
+    env = {"TEST_VISIBILITY_TIMEOUT_S": str(VISIBILITY_S)}
     lab.worker("w1@test", env=env)
     lab.worker("w2@test", env=env)
     with lab.shut("model-a-1"), lab.shut("put-b-1"):

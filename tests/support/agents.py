@@ -21,7 +21,7 @@ from worker.tools import hand_to_human, tool
 
 LEDGER = "TEST_LEDGER"
 BUSY_S = 0.1
-PATIENCE_S = float(os.environ.get("TEST_TOOL_TIMEOUT_S", "300"))
+PATIENCE_S = 300 + float(os.environ.get("TEST_LONG_CALL_S", "0"))
 GATES = "TEST_GATES"
 
 
