@@ -21,11 +21,13 @@ ACTS = {
     "halt": "tell",
     "fork": "operate",
     "purge": "operate",
+    "policy": "operate",
     "claim": "run",
     "sweep": "run",
     "abandon": "run",
     "published": "run",
     "pace": "run",
+    "slots": "run",
 }
 """The act of each script. What needs a lease, such as a commit, needs a claim before it."""
 

@@ -101,7 +101,7 @@ class RedisJobStore(RedisDesk, RedisTenants):
         with translated(self._where, act_of(name)):
             return scripts.run(self._redis, name, with_permit(name, keys), args)
 
-    def create(self, spec: JobSpec, delay_ms: int = 0) -> Created:
+    def create(self, spec: JobSpec, delay_ms: int = 0, *, arrived: bool = False) -> Created:
         """See ``JobStore.create``."""
         self._check_room(spec)
         keys = self._keys(spec.job_id).of_transition(spec.job_id)
@@ -120,6 +120,7 @@ class RedisJobStore(RedisDesk, RedisTenants):
             *turn_of(spec),
             int(bool(spec.parent)),
             "" if spec.start_within_ms is None else spec.start_within_ms,
+            int(arrived),
         ]
         match self._create(spec.job_id, keys, args):
             case [1, held]:

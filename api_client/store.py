@@ -48,11 +48,12 @@ class Cancelled:
 class JobStore(Protocol):
     """Jobs as their callers see them. Every method may raise ``StoreUnavailable``."""
 
-    def create(self, spec: JobSpec, delay_ms: int = 0) -> Created:
+    def create(self, spec: JobSpec, delay_ms: int = 0, *, arrived: bool = False) -> Created:
         """Accept a job once; the same id again returns what was stored first.
 
         Args:
             delay_ms: it must not start before this time has passed.
+            arrived: a message has come for it already; its claim finds out whether it has its turn.
 
         Raises ``BacklogFull``, ``StorageFull``; then nothing was stored. Sub-jobs are never
         refused.

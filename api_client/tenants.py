@@ -217,7 +217,7 @@ class _Counts:
 
     def add(self, kind: str, name: str, value: int) -> None:
         self.by[kind, name] += value
-        if kind not in ("line", "busy"):  # those count lanes
+        if kind in ("ready", "hinted", "running", "steps"):  # the others count lanes
             self.names.add(name)
 
 

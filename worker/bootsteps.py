@@ -74,6 +74,7 @@ class Keeper(bootsteps.StartStopStep):
         """Called when the worker starts."""
         self._service.telemetry.expose(self._service.store, self._service.limits)
         self._leaving.start()
+        self._announce()  # before the first message comes: it is claimed by what is known then
         loops: tuple[Callable[[], None], ...] = (
             self._sweep_loop,
             self._announce_loop,
@@ -217,14 +218,15 @@ class Keeper(bootsteps.StartStopStep):
             self._done.wait(LOOK_EVERY_S)
 
     def _announce_loop(self) -> None:
-        while True:
-            try:
-                with no_fork():
-                    self.announce()
-            except StoreUnavailable as error:
-                log.warning("announcing agents: %s", error)
-            if self._done.wait(ANNOUNCE_EVERY_S):
-                return
+        while not self._done.wait(ANNOUNCE_EVERY_S):
+            self._announce()
+
+    def _announce(self) -> None:
+        try:
+            with no_fork():
+                self.announce()
+        except StoreUnavailable as error:
+            log.warning("announcing agents: %s", error)
 
     def announce(self) -> None:
         """Tell callers which agents there are, and to which queue their jobs go."""

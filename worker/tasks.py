@@ -242,7 +242,7 @@ class AgentTask(Task):  # type: ignore[type-arg]
             start_within_ms=start_within_ms(self.app, request.expires),
             message=plain_options(options_of(request)),
         )
-        self.service.store.create(spec, start_delay_ms(self.app, asked))
+        self.service.store.create(spec, start_delay_ms(self.app, asked), arrived=True)
 
     def after_return(
         self,

@@ -11,6 +11,7 @@
 --       11 the Celery queue that it was sent to, or ""  12 rank of its priority, or ""
 --       13 "1" if limits of what may wait do not hold for it
 --       14 time (ms) within which it must have begun, or ""
+--       15 "1" if a message has come for it already: its claim asks whether it has its turn
 -- Returns {1, "1" if it waits for its tenant's turn and is not to be hinted} if the job is new,
 --         {0, spec, the same} with the stored spec if the id exists,
 --         {2, tenant, present, cap}: refused, so many jobs of the tenant may wait, or of all for "".
@@ -89,7 +90,7 @@ local start_by = within and now + within
 if start_by then
   redis.call('HSET', KEYS[1], 'start_by', start_by)
 end
-local job = ARGV[7] == '0' and ARGV[9] ~= '' and place_of(ARGV[1])
+local job = ARGV[7] == '0' and ARGV[9] ~= '' and ARGV[15] ~= '1' and place_of(ARGV[1])
 if job then
   list_in('queued', now)
   line_up(job)

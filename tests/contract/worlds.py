@@ -177,7 +177,7 @@ class RedisWorld(World):
         for number in range(self.partitions):
             counts = self.client.hgetall(Keys(number).counts)
             found.update({name.decode(): int(value) for name, value in counts.items()})
-        lanes = ("line:", "busy:")
+        lanes = ("line:", "busy:", "window:")
         return {name: n for name, n in found.items() if not name.startswith(lanes)}
 
     def lease_left(self, job_id: str) -> int:

@@ -80,7 +80,7 @@ class MemoryCallers(MemoryTurns):
 
     # --- callers ---------------------------------------------------------------------------
 
-    def create(self, spec: JobSpec, delay_ms: int = 0) -> Created:
+    def create(self, spec: JobSpec, delay_ms: int = 0, *, arrived: bool = False) -> Created:
         """See ``JobStore.create``."""
         with self._lock:
             if stored := self._find(spec.job_id):
@@ -100,7 +100,7 @@ class MemoryCallers(MemoryTurns):
             self._jobs[spec.job_id] = job
             self._note(job, "submitted", {})
             self.hold(spec, len(spec.model_dump_json(exclude_defaults=True)))
-            return Created(spec, new=True, held=self._arrive(job))
+            return Created(spec, new=True, held=not arrived and self._arrive(job))
 
     def hold(self, spec: JobSpec, size: int) -> None:
         """See ``JobStore.hold``."""

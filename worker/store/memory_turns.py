@@ -110,7 +110,7 @@ class MemoryTurns(MemoryDesk):
             self.turns.step_out(job.place)
             self._line_up(job)
         its_turn, found = self.turns.has_turn(job.place, self._clock())
-        self._tell_turns(place for place in found if place is not job.place)
+        self._tell_turns(found)
         return None if its_turn else NotClaimed("turn")
 
     def _take_turn(self, job: Record) -> None:

@@ -58,7 +58,7 @@ class _Lane:
         tags: the time at which each tenant's next turn is.
         fair: tenants that have jobs waiting and may start one.
         parked: tenants that have jobs waiting and are at their limit.
-        hinted: jobs in the window, and since when.
+        hinted: jobs in the window, of which tenant, and since when.
     """
 
     time: float = 0.0
@@ -66,7 +66,7 @@ class _Lane:
     tags: dict[str, float] = field(default_factory=dict)
     fair: set[str] = field(default_factory=set)
     parked: set[str] = field(default_factory=set)
-    hinted: dict[str, int] = field(default_factory=dict)
+    hinted: dict[str, tuple[str, int]] = field(default_factory=dict)
     ready: dict[str, list[tuple[tuple[int, bytes], Place]]] = field(default_factory=dict)
 
     def first(self) -> str | None:
@@ -78,6 +78,10 @@ class _Lane:
     def others_wait(self, tenant: str) -> bool:
         """Whether tenants other than this one wait."""
         return len(self.fair) > (tenant in self.fair)
+
+    def others_are_hinted(self, tenant: str) -> bool:
+        """Whether jobs of tenants other than this one stand in the window."""
+        return any(other != tenant for other, _ in self.hinted.values())
 
     def join(self, tenant: str) -> None:
         """The tenant waits, from the lane's own time on if it comes anew."""
@@ -129,11 +133,14 @@ class Turns:
 
     # --- moving ------------------------------------------------------------------------------
 
+    def _lane_of(self, place: Place) -> str:
+        """The lane to which a job belongs, by what workers have announced."""
+        own = self.agents.get(place.agent)
+        return f"agent:{place.agent}" if own is None else place.queue or own
+
     def line_up(self, place: Place) -> None:
         """Let a job that could run wait for its turn."""
-        own = self.agents.get(place.agent)
-        place.lane = f"agent:{place.agent}" if own is None else place.queue or own
-        place.turn = "ready"
+        place.lane, place.turn = self._lane_of(place), "ready"
         lane = self._lanes[place.lane]
         insort(lane.ready.setdefault(place.tenant, []), (place.order, place))
         if place.tenant not in lane.fair:
@@ -198,7 +205,7 @@ class Turns:
             place = lane.ready[tenant][0][1]
             if only is not None and place is not only:
                 break
-            if name != f"agent:{place.agent}" and place.agent not in self.agents:
+            if self._lane_of(place) != name:
                 self.step_out(place)
                 self.line_up(place)
                 continue
@@ -211,7 +218,7 @@ class Turns:
         lane.time = max(lane.time, lane.tags[place.tenant])
         self.step_out(place)
         self._charge(place, 1)
-        lane.hinted[place.job_id] = now
+        lane.hinted[place.job_id] = place.tenant, now
         self.busy[place.tenant, "hinted"] += 1
         place.turn = "hinted"
 
@@ -222,12 +229,15 @@ class Turns:
         if place.turn != "ready":
             self.step_out(place)
             self.line_up(place)
-        found = self.fill_window(place.lane, now)
-        if place in found:
-            return True, [other for other in found if other is not place]
+        if self._alone(place):
+            return True, []
+        return False, self.fill_window(place.lane, now)
+
+    def _alone(self, place: Place) -> bool:
+        """Whether no other tenant waits or is hinted, and this one may start a job."""
         lane, tenant = self._lanes[place.lane], place.tenant
-        alone = lane.fair == {tenant} and self.busy[tenant, "hinted"] >= len(lane.hinted)
-        return alone, found
+        others = lane.others_wait(tenant) or lane.others_are_hinted(tenant)
+        return not others and not self._at_its_limit(tenant)
 
     def take_turn(self, place: Place) -> None:
         """The job runs from now on."""
@@ -253,8 +263,7 @@ class Turns:
         lane = self._lanes[place.lane]
         if lane.others_wait(place.tenant):
             return True
-        hinted = len(lane.hinted) > self.busy[place.tenant, "hinted"]
-        return hinted and lane.busy >= self.slots.get(place.lane, 0)
+        return lane.others_are_hinted(place.tenant) and lane.busy >= self.slots.get(place.lane, 0)
 
     # --- sweeping ----------------------------------------------------------------------------
 
@@ -267,7 +276,7 @@ class Turns:
         lane = self._lanes[name]
         if not lane.ready or lane.busy >= self.slots.get(name, 0):
             return []
-        return [job_id for job_id, since in lane.hinted.items() if since <= now - UNCLAIMED_MS]
+        return [job for job, (_, since) in lane.hinted.items() if since <= now - UNCLAIMED_MS]
 
     def loosen(self, place: Place) -> None:
         """Take a job out of the window that is to be hinted on without one."""

@@ -23,8 +23,9 @@ local turns, due_jobs = base .. 'turns', base .. 'due'
 -- are idle leaves the window after the second time.
 local HINT_MS, UNCLAIMED_MS = 5000, 30000
 
--- Most jobs that one script moves from a lane that has lost its agent.
-local MOST_MOVED = 100
+-- Most jobs that one script moves from a lane because a worker has told of their agent, or no
+-- worker tells of it any more.
+local MOST_MOVED = 500
 
 local function count(name, by)
   if redis.call('HINCRBY', counts, name, by) <= 0 then
@@ -34,6 +35,17 @@ end
 
 local function counted(name)
   return tonumber(redis.call('HGET', counts, name) or 0)
+end
+
+local function count_hinted(lane, tenant, by)
+  count('hinted:' .. tenant, by)
+  count('window:' .. #lane .. ':' .. lane .. ':' .. tenant, by)
+end
+
+-- Whether jobs of tenants other than this one stand in the lane's window.
+local function others_are_hinted(lane, tenant)
+  return redis.call('ZCARD', base .. 'hinted:' .. lane)
+    > counted('window:' .. #lane .. ':' .. lane .. ':' .. tenant)
 end
 
 local function ready_list(lane, tenant)
@@ -96,9 +108,10 @@ local function charge(lane, tenant, steps)
   redis.call('ZADD', base .. 'fair:' .. lane, 'XX', tag, tenant)
 end
 
--- The agent's own queue, if a worker has announced it.
-local function announced(agent)
-  return redis.call('HGET', lanes, 'agent:' .. agent)
+-- The lane to which a job belongs, by what workers have announced.
+local function lane_of(job)
+  local own = redis.call('HGET', lanes, 'agent:' .. job.agent)
+  return own and (job.queue or own) or 'agent:' .. job.agent
 end
 
 local function set_turn(job, turn, lane)
@@ -120,7 +133,7 @@ local function step_out(job)
     end
   elseif turn == 'hinted' then
     redis.call('ZREM', base .. 'hinted:' .. lane, job.id)
-    count('hinted:' .. tenant, -1)
+    count_hinted(lane, tenant, -1)
     charge(lane, tenant, -1)
     unpark(tenant)
   elseif turn == 'running' then
@@ -134,8 +147,7 @@ end
 
 -- Let a job that could run wait for its turn.
 local function line_up(job)
-  local own = announced(job.agent)
-  local lane = own and (job.queue or own) or 'agent:' .. job.agent
+  local lane = lane_of(job)
   set_turn(job, 'ready', lane)
   local rank = (tonumber(job.rank) or 3) * 1e13 + tonumber(job.created)
   redis.call('ZADD', ready_list(lane, job.tenant), rank, job.id)
@@ -158,7 +170,7 @@ local function into_window(job, lane, tag, now)
   end
   charge(lane, job.tenant, 1)
   redis.call('ZADD', base .. 'hinted:' .. lane, now, job.id)
-  count('hinted:' .. job.tenant, 1)
+  count_hinted(lane, job.tenant, 1)
   set_turn(job, 'hinted', lane)
   redis.call('HSET', base .. 'j:' .. job.id, 'hints', 0)
   local due = now + HINT_MS
@@ -177,7 +189,7 @@ local function next_of(lane, tenant, tag, now, only)
   local job = place_of(id)
   if not job then  -- its record was lost
     step_out({id = id, tenant = tenant, lane = lane, turn = 'ready'})
-  elseif lane ~= 'agent:' .. job.agent and not announced(job.agent) then
+  elseif lane_of(job) ~= lane then
     step_out(job)
     line_up(job)
   else
@@ -225,8 +237,18 @@ local function add_hints(all, more)
   end
 end
 
--- A message has come for a job: whether it may run now, and which jobs are to be hinted.
--- Out of the window it may if nobody else waits or is hinted; then no order is broken.
+-- Whether no other tenant waits in the lane or is hinted there, and this one may start a job.
+local function alone(lane, tenant)
+  local fair = base .. 'fair:' .. lane
+  local waiting, own = redis.call('ZCARD', fair), redis.call('ZSCORE', fair, tenant)
+  local _, concurrency = policy_of(tenant)
+  return waiting == (own and 1 or 0)
+    and not others_are_hinted(lane, tenant)
+    and not at_its_limit(tenant, concurrency)
+end
+
+-- A message has come for a job: whether it may run now, and which jobs are to be hinted. One that is
+-- not in the window, such as a bare message, waits for its turn if other tenants wait as well.
 local function has_turn(job, now)
   if job.turn == 'hinted' then
     return true, {}
@@ -235,21 +257,10 @@ local function has_turn(job, now)
     step_out(job)
     line_up(job)
   end
-  local found = fill_window(job.lane, now)
-  for i = 1, #found, 3 do
-    if found[i] == job.id then
-      job.turn = 'hinted'
-      for _ = 1, 3 do
-        table.remove(found, i)
-      end
-      return true, found
-    end
+  if alone(job.lane, job.tenant) then
+    return true, {}
   end
-  local lane, tenant = job.lane, job.tenant
-  local waiting = redis.call('ZCARD', base .. 'fair:' .. lane)
-  local alone = waiting == 1 and redis.call('ZSCORE', base .. 'fair:' .. lane, tenant)
-    and counted('hinted:' .. tenant) >= redis.call('ZCARD', base .. 'hinted:' .. lane)
-  return alone, found
+  return false, fill_window(job.lane, now)
 end
 
 -- The job runs from now on.
@@ -257,7 +268,7 @@ local function take_turn(job)
   local tenant, lane = job.tenant, job.lane
   if job.turn == 'hinted' then
     redis.call('ZREM', base .. 'hinted:' .. lane, job.id)
-    count('hinted:' .. tenant, -1)
+    count_hinted(lane, tenant, -1)
   else
     step_out(job)
     charge(lane, tenant, 1)
@@ -293,7 +304,7 @@ local function others_wait(lane, tenant)
   if waiting > 1 or waiting == 1 and not redis.call('ZSCORE', fair, tenant) then
     return true
   end
-  return redis.call('ZCARD', base .. 'hinted:' .. lane) > counted('hinted:' .. tenant)
+  return others_are_hinted(lane, tenant)
     and counted('busy:' .. lane) >= tonumber(redis.call('HGET', lanes, 'slots:' .. lane) or 0)
 end
 
