@@ -42,11 +42,12 @@ def measure(options: Options, say: Callable[[str], None]) -> list[Row]:
             steps.run(WARM_UP)  # loads the scripts
             for k in sizes:
                 say(f"steps: {k} steps, appendfsync {fsync}")
-                rows.append(_row(here, steps, k, options.samples) | {"fsync": fsync})
+                rows.append(measure_k(here, steps, k, options.samples) | {"fsync": fsync})
     return rows
 
 
-def _row(here: Room, steps: Stepper, k: int, samples: int) -> Row:
+def measure_k(here: Room, steps: Stepper, k: int, samples: int) -> Row:
+    """The row of one K, on the server that is there."""
     floors, values = in_turns(samples, lambda: _floors(here, k), lambda: _Sample(steps, k))
     fenced = median_of(floors, lambda floor: floor[1])
     per_s = median_of(values, lambda sample: sample.per_s)
