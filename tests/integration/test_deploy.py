@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import compose_spec
-import kubernetes_validate
+import kubernetes_validate.utils as kubernetes_validate
 import pytest
 import yaml
 

@@ -38,11 +38,15 @@ class RabbitServer:
     Args:
         folder: where everything of it lies.
         rooms: virtual hosts beside ``/``.
+        lines: further ones of its configuration.
     """
 
-    def __init__(self, folder: Path, rooms: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, folder: Path, rooms: tuple[str, ...] = (), lines: tuple[str, ...] = ()
+    ) -> None:
         self._folder = folder
         self._rooms = rooms
+        self._lines = lines
         self.port, self._dist, self._mapper_port = free_ports(3)
         self._name = f"stepkeeper-{secrets.token_hex(4)}@localhost"
         self._cookie = secrets.token_hex(16)
@@ -142,9 +146,12 @@ class RabbitServer:
         config = folder / "rabbitmq.conf"
         definitions = folder / "definitions.json"
         definitions.write_text(json.dumps(self._definitions()))
-        config.write_text(
-            f"listeners.tcp.default = 127.0.0.1:{self.port}\nload_definitions = {definitions}\n"
+        lines = (
+            f"listeners.tcp.default = 127.0.0.1:{self.port}",
+            f"load_definitions = {definitions}",
+            *self._lines,
         )
+        config.write_text("".join(f"{line}\n" for line in lines))
         plugins = folder / "enabled_plugins"
         plugins.write_text("[].\n")
         cookie = f"-setcookie {self._cookie}"
