@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,8 +14,17 @@ from worker.cli.command import command
 if TYPE_CHECKING:
     from worker.cli.session import Session
 
-Part = Literal["steps", "throughput", "waiting", "latency", "paused", "recover", "submit"]
-PARTS: tuple[Part, ...] = get_args(Part)
+
+class Part(StrEnum):
+    """What can be measured, in the order in which it is."""
+
+    STEPS = "steps"
+    THROUGHPUT = "throughput"
+    WAITING = "waiting"
+    LATENCY = "latency"
+    PAUSED = "paused"
+    RECOVER = "recover"
+    SUBMIT = "submit"
 
 
 def register(app: typer.Typer) -> None:
@@ -26,7 +36,7 @@ def bench(
     session: Session,
     parts: Annotated[
         list[Part] | None,
-        typer.Argument(metavar="PART...", help=f"Of {', '.join(PARTS)}; all, if none is given."),
+        typer.Argument(metavar="PART...", help=f"Of {', '.join(Part)}; all, if none is given."),
     ] = None,
     quick: Annotated[
         bool, typer.Option("--quick", help="Smaller sizes: at most 40 seconds a part.")
@@ -52,7 +62,7 @@ def bench(
     if png is not None:
         check_plot(png)
     interrupt.listen()
-    found = run_bench(parts or PARTS, options, session.out.note)
+    found = run_bench([part.value for part in parts or Part], options, session.out.note)
     if png is not None:
         draw(found, png)
     _tell(session, found)
