@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING, Any
 
 from celery import states
 
-from api_client.contract import JobSpec, JobStatus, Pause
+from api_client.contract import JobSpec, JobStatus, JobView, Pause
 from api_client.errors import JobFailed
 from worker.ends import Deferred, Ended, HandedOver, SliceEnd, Suspended
 from worker.models.base import ModelError
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from worker.service import Service
 
 PAUSED = "PAUSED"
+LOOK_AGAIN_S = 0.05
 
 
 def follow_up(service: Service, end: SliceEnd) -> None:
@@ -56,8 +58,23 @@ def _show(service: Service, spec: JobSpec, state: str, value: Any) -> None:
         _put_back(service, spec.job_id)
 
 
-def _put_back(service: Service, job_id: str) -> None:
+def _settled(service: Service, job_id: str) -> JobView:
+    """How the job stands; if its end is being published this moment, once that is over.
+
+    What this process has stored may have come behind the final state, and before the word that it
+    is published. A publisher that dies leaves the end to another, who stores it anew.
+    """
+    waiting = threading.Event()
+    tries = max(1, int(service.settings.publish_grace_s / LOOK_AGAIN_S))
     view = service.store.read(job_id)
+    while view.outcome is not None and not view.published and tries:
+        waiting.wait(LOOK_AGAIN_S)
+        view, tries = service.store.read(job_id), tries - 1
+    return view
+
+
+def _put_back(service: Service, job_id: str) -> None:
+    view = _settled(service, job_id)
     if not view.published or view.outcome is None:
         return
     backend, outcome = service.app.backend, view.outcome

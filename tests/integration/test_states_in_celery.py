@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import threading
+from dataclasses import replace
+
 import pytest
 from celery import Celery, states
 from celery.result import AsyncResult
 
 from api_client.contract import JobSpec
+from tests.support.workers import eventually
 from worker.agent import Agent
 from worker.celery_config import ours
 from worker.ends import Deferred
@@ -59,3 +63,33 @@ def test_a_wait_reported_too_late_changes_no_final_state(service: Service) -> No
     service.store.published(SPEC.job_id)
     report_deferred(service, BUSY)
     assert service.app.backend.get_state(SPEC.job_id) == states.REVOKED
+
+
+def test_a_wait_reported_while_the_end_is_being_published_changes_it_neither(
+    service: Service,
+) -> None:
+    """Behind the final state, and before the store knows that it is published."""
+    service.store.cancel(SPEC.job_id, by="anna")
+    service.app.backend.mark_as_revoked(SPEC.job_id, "cancelled by anna")
+    reporting = threading.Thread(target=report_deferred, args=(service, BUSY))
+    reporting.start()
+    eventually(
+        lambda: service.app.backend.get_state(SPEC.job_id) == states.RETRY, "the wait is reported"
+    )
+    service.store.published(SPEC.job_id)
+    reporting.join()
+    assert service.app.backend.get_state(SPEC.job_id) == states.REVOKED
+
+
+def test_an_end_that_its_publisher_has_left_is_left_to_the_next(service: Service) -> None:
+    """Nobody waits for it for longer than publishing may take."""
+    hasty = replace(service, settings=service.settings.model_copy(update={"publish_grace_s": 0.1}))
+    service.store.cancel(SPEC.job_id, by="anna")
+    report_deferred(hasty, BUSY)
+    assert service.app.backend.get_state(SPEC.job_id) == states.RETRY
+
+
+def test_a_job_whose_result_nobody_wants_shows_no_state(service: Service) -> None:
+    ignored = SPEC.model_copy(update={"message": {"ignore_result": True}})
+    report_deferred(service, Deferred(ignored, seconds=1.5, text="too many requests", attempt=1))
+    assert service.app.backend.get_state(SPEC.job_id) == states.PENDING

@@ -104,7 +104,7 @@ def check_failures(place: Place) -> None:
     with pytest.raises(Exception, match="the model does not exist") as caught:
         failed.get(timeout=GET_S)
     assert type(caught.value).__name__ == JobFailed.__name__
-    place.lab.wait_status(str(cancelled.id), "paused")
+    eventually(lambda: str(cancelled.state) == "PAUSED", "Celery's state is PAUSED")
     place.lab.client.cancel(str(cancelled.id))
     with pytest.raises(TaskRevokedError):
         cancelled.get(timeout=GET_S)
