@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from api_client.answers import check_answer
 from api_client.contract import SIGNAL, JobView, Pause, Signal
@@ -33,7 +33,7 @@ def parse_signal(signal: Signal | Mapping[str, Any]) -> Signal:
         InvalidInput: it is too long, or holds what JSON cannot carry.
     """
     allowed = sizes()
-    given = signal if isinstance(signal, Mapping) else dict(signal)
+    given = dict(signal) if isinstance(signal, BaseModel) else signal
     check_depth("signal", given, allowed.max_depth)
     parsed = _parsed(signal)
     check_faithful("signal", parsed)
