@@ -31,6 +31,7 @@ from api_client.live import LiveRecord
 from api_client.redis_store import RedisJobStore
 from api_client.store import JobStore
 from api_client.submitting import Submitter
+from api_client.tenant_desk import TenantDesk
 
 if TYPE_CHECKING:
     from celery import Celery
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-class AgentClient(Submitter):
+class AgentClient(Submitter, TenantDesk):
     """Jobs as their callers use them.
 
     Args:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import pytest
@@ -12,8 +13,6 @@ from api_client.errors import BacklogFull
 from api_client.tenants import Tenant, TenantPolicy
 from tests.support.lab import Lab
 from tests.support.workers import eventually
-
-ONE_SLOT = {"concurrency": 1}
 
 
 def first_calls(lab: Lab, *tags: str) -> list[str]:
@@ -32,6 +31,10 @@ def submit_many(lab: Lab, tenant: str, count: int, words: str = "look") -> None:
         list(threads.map(submit, range(count)))
 
 
+def leased_until(lab: Lab, job_id: str, at: int) -> bool:
+    return lab.lease(job_id) >= at
+
+
 def standing(lab: Lab, name: str) -> Tenant:
     return next(tenant for tenant in lab.store.tenants() if tenant.name == name)
 
@@ -46,7 +49,7 @@ def test_h5_one_job_passes_two_thousand_of_another_tenant(lab: Lab) -> None:
     submit_many(lab, "acme", 2000)
     assert queued(lab) == 2, "the rest waits in the store"
     with lab.shut("model-acme30-1"):
-        lab.worker(**ONE_SLOT)
+        lab.worker(concurrency=1)
         lab.wait_gate("model-acme30-1")
         before = len(first_calls(lab))
         lab.submit("look @bolt", tenant="bolt")
@@ -72,7 +75,7 @@ def test_h5_bare_messages_of_one_tenant_do_not_hold_up_another(lab: Lab) -> None
     for number in range(12):
         lab.send(f"look @acme{number}", kwargs={"tenant": "acme"})
     lab.hold("model-acme3-1")
-    lab.worker(**ONE_SLOT)
+    lab.worker(concurrency=1)
     lab.wait_gate("model-acme3-1")
     lab.submit("look @bolt", tenant="bolt")
     lab.open("model-acme3-1")
@@ -84,13 +87,13 @@ def test_h5_bare_messages_of_one_tenant_do_not_hold_up_another(lab: Lab) -> None
 
 def test_a_long_job_gives_way_while_another_tenant_waits(lab: Lab) -> None:
     lab.hold("model-acme-4")
-    lab.worker(**ONE_SLOT, env={"STEPKEEPER_LEASE_S": "1"})
+    lab.worker(concurrency=1, env={"STEPKEEPER_LEASE_S": "1"})
     long_job = lab.submit("look " * 30 + "@acme", tenant="acme")
     lab.wait_gate("model-acme-4")
     other = lab.submit("look @bolt", tenant="bolt")
     for _ in range(2):  # the second renewal has begun after the job was there
-        lease = lab.lease(long_job)
-        eventually(lambda lease=lease: lab.lease(long_job) > lease, "the lease is renewed")
+        renewed = lab.lease(long_job) + 1
+        eventually(partial(leased_until, lab, long_job, renewed), "the lease is renewed")
     lab.open("model-acme-4")
     assert lab.client.result(other) == "look 1"
     view = lab.wait_status(long_job, "succeeded")
@@ -127,7 +130,7 @@ def test_a_backlog_over_its_cap_is_refused_on_every_way_in(lab: Lab) -> None:
     with pytest.raises(BacklogFull, match=words):
         lab.submit("look", tenant="acme")
     bare = lab.send("look", kwargs={"tenant": "acme"})
-    lab.worker(**ONE_SLOT)
+    lab.worker(concurrency=1)
     with pytest.raises(Exception, match=words) as refused:
         bare.get(timeout=30)
     assert type(refused.value).__name__ == "BacklogFull"

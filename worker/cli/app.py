@@ -24,6 +24,7 @@ from worker.cli import (
     serve,
     showing,
     submitting,
+    tenants,
     top,
     working,
 )
@@ -46,6 +47,7 @@ for room in (
     showing,
     operating,
     limits,
+    tenants,
     rerunning,
     doctor,
     pinging,

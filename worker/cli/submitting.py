@@ -46,7 +46,9 @@ def submit(
         list[str] | None, typer.Option(help="Who may answer its pauses; may be repeated.")
     ] = None,
     delay: Annotated[float, typer.Option(min=0.0, help="Seconds before it may start.")] = 0.0,
-    priority: Annotated[int | None, typer.Option(help="Of the Celery message.")] = None,
+    priority: Annotated[
+        str | None, typer.Option(help="high, normal or low; or a number, of the message alone.")
+    ] = None,
     no_check: Annotated[
         bool, typer.Option("--no-check", help="Also if no worker has announced the agent.")
     ] = False,
@@ -60,7 +62,7 @@ def submit(
         tenant=tenant,
         labels=label or (),
         delay_s=delay,
-        priority=priority,
+        priority=int(priority) if (priority or "").isdigit() else priority,
         check_agent=not no_check,
     )
     if wait:

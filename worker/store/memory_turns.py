@@ -37,7 +37,7 @@ class MemoryTurns(MemoryDesk):
     def __init__(self) -> None:
         self.turns = Turns()
         self._used: dict[int, Counter[str]] = {}
-        self._workers: dict[str, tuple[int, Slots]] = {}
+        self._slots_said: dict[str, tuple[int, Slots]] = {}
 
     def _expired(self, job: Record) -> bool:
         raise NotImplementedError
@@ -209,9 +209,9 @@ class MemoryTurns(MemoryDesk):
         """See ``CheckpointStore.announce_slots``."""
         with self._lock:
             now = self._clock()
-            self._workers[slots.node] = now + slots.kept_ms, slots
-            alive = {n: said for n, said in self._workers.items() if said[0] > now}
-            self._workers = alive
+            self._slots_said[slots.node] = now + slots.kept_ms, slots
+            alive = {n: said for n, said in self._slots_said.items() if said[0] > now}
+            self._slots_said = alive
             sums: Counter[str] = Counter()
             agents: dict[str, str] = {}
             for _, said in alive.values():
