@@ -53,7 +53,7 @@ class MemoryCallers(MemoryTurns):
         self._agents: dict[str, AgentInfo] = {}
         self._happened: list[JobEvent] = []
         self._held: dict[str, int] = {}
-        self._workers: dict[str, WorkerInfo] = {}
+        self._beats: dict[str, WorkerInfo] = {}
 
     def _find(self, job_id: str) -> Record | None:
         job = self._jobs.get(job_id)

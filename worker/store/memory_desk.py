@@ -62,7 +62,7 @@ class MemoryDesk(MemoryPosts):
     _clock: Callable[[], int]
     _lock: threading.Condition
     _happened: list[JobEvent]
-    _workers: dict[str, WorkerInfo]
+    _beats: dict[str, WorkerInfo]
 
     def _find(self, job_id: str) -> _Record | None:
         raise NotImplementedError
@@ -173,20 +173,20 @@ class MemoryDesk(MemoryPosts):
     def workers(self) -> Sequence[WorkerInfo]:
         """See ``JobStore.workers``."""
         with self._lock:
-            return living(sorted(self._workers.values(), key=lambda one: one.name), self._clock())
+            return living(sorted(self._beats.values(), key=lambda one: one.name), self._clock())
 
     def beat(self, info: WorkerInfo) -> WorkerInfo:
         """See ``CheckpointStore.beat``."""
         with self._lock:
             now = self._clock()
             fresh = info.model_copy(update={"started": info.started or now, "seen": now})
-            self._workers[info.name] = fresh
+            self._beats[info.name] = fresh
             return fresh
 
     def part(self, name: str) -> None:
         """See ``CheckpointStore.part``."""
         with self._lock:
-            self._workers.pop(name, None)
+            self._beats.pop(name, None)
 
     # --- lists -------------------------------------------------------------------------------
 

@@ -43,6 +43,8 @@ _DETAILS = {
     "invalid": "body.agent: Field required",
     "key-reused": "the key came before with another body",
     "too-many": "this key has made its requests for now; the next one in 0.5 s",
+    "storage-full": "tenant 'north' holds 1.2 GB, and may hold 1 GB; purge jobs, or raise it",
+    "backlog-full": "1000 jobs of tenant 'north' wait already; try again later",
     "unavailable": "cannot reach Redis at redis://127.0.0.1:6379/0 (connection refused)",
 }
 _MORE: dict[str, dict[str, Any]] = {

@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 from api_client.contract import AnsweredPause
 from api_client.errors import (
     AlreadyAnswered,
+    BacklogFull,
     Conflict,
     IdempotencyConflict,
     InvalidInput,
@@ -127,6 +128,7 @@ TITLES = {
     "invalid": "Some of it cannot be accepted",
     "key-reused": "This idempotency key was used for something else",
     "too-many": "Too many requests",
+    "backlog-full": "As many jobs wait as may",
     "error": "Something went wrong here",
     "unavailable": "The store cannot be reached",
     "storage-full": "There is no room for another job",
@@ -152,6 +154,8 @@ def problem_of(error: StepkeeperError) -> Problem:
     match error:
         case StoreUnavailable():
             return Problem(503, "unavailable", text, headers={"Retry-After": str(STORE_RETRY_S)})
+        case BacklogFull():
+            return Problem(429, "backlog-full", text, headers={"Retry-After": str(ROOM_RETRY_S)})
         case StorageFull():
             return Problem(429, "storage-full", text, headers={"Retry-After": str(ROOM_RETRY_S)})
         case IdempotencyConflict():  # its own words tell what the other request was

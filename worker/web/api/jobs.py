@@ -28,7 +28,13 @@ _TRANSCRIPT = {"job_id": JOB["job_id"], "start": 1, "messages": [{"role": "user"
     operation_id="submit",
     responses={
         201: answer("The job is stored, and will be run.", _SUBMITTED, headers=_LOCATION),
-        **errors(extra={409: ("conflict",), 422: ("key-reused",)}),
+        **errors(
+            extra={
+                409: ("conflict",),
+                422: ("key-reused",),
+                429: ("backlog-full", "storage-full"),
+            }
+        ),
     },
     openapi_extra=for_roles(Role.SUBMIT),
 )
