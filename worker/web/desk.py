@@ -18,6 +18,7 @@ from api_client.lists import EVERY, JobFilter, JobPage, ListName
 from api_client.live import LiveRecord
 from api_client.refusals import not_found
 from api_client.store import Cancelled
+from api_client.tenants import EVERY_TENANT, EVERYBODY, Tenant, TenantPolicy
 from api_client.workers import WorkerInfo
 from worker.web.callers import Caller, Role
 from worker.web.problems import Problem, already_answered, invalid
@@ -304,6 +305,38 @@ class Desk:
         spec = self._store.release(job_id)
         self._client.hint(spec)
         return spec
+
+    # --- tenants ---------------------------------------------------------------------------
+
+    def tenants(self) -> tuple[list[Tenant], dict[str, TenantPolicy]]:
+        """Tenants as they stand, and what holds for all of them; a tenant's key sees its own."""
+        self.needs(Role.OPERATE)
+        own = self.caller.tenant
+        found = [each for each in self._client.tenants() if own in ("", each.name)]
+        general = () if own else (EVERY_TENANT, EVERYBODY)
+        policies = self._client.policies()
+        return found, {name: policies[name] for name in general if name in policies}
+
+    def set_tenant(self, name: str, policy: Mapping[str, Any]) -> TenantPolicy:
+        """Say what a tenant may have.
+
+        Raises:
+            InvalidInput
+            Problem: the key belongs to a tenant.
+        """
+        self._for_all_tenants()
+        return self._client.set_tenant(name, **policy)
+
+    def forget_tenant(self, name: str) -> None:
+        """Forget what a tenant may have; raises what ``set_tenant`` does."""
+        self._for_all_tenants()
+        self._client.forget_tenant(name)
+
+    def _for_all_tenants(self) -> None:
+        self.needs(Role.OPERATE)
+        if self.caller.tenant:
+            text = f"key {self.caller.name!r} belongs to a tenant: shares are not its to change"
+            raise Problem(403, "not-allowed", text)
 
     def purge(self, job_id: str, *, force: bool = False) -> None:
         """Forget a job that has ended. See ``AdminStore.purge``."""

@@ -43,8 +43,8 @@ _DETAILS = {
     "invalid": "body.agent: Field required",
     "key-reused": "the key came before with another body",
     "too-many": "this key has made its requests for now; the next one in 0.5 s",
-    "storage-full": "tenant 'north' holds 1.2 GB, and may hold 1 GB; purge jobs, or raise it",
-    "backlog-full": "1000 jobs of tenant 'north' wait already; try again later",
+    "storage-full": "tenant 'acme' holds 1.2 GB, and may hold 1 GB; purge jobs, or raise it",
+    "backlog-full": "tenant 'acme': 5000 jobs wait already, and at most 5000 may",
     "unavailable": "cannot reach Redis at redis://127.0.0.1:6379/0 (connection refused)",
 }
 _MORE: dict[str, dict[str, Any]] = {
@@ -52,6 +52,24 @@ _MORE: dict[str, dict[str, Any]] = {
     "already-answered": {
         "answered": {"pause_id": "p1", "by": "anna", "kind": "approve", "at": 1772356364000}
     },
+}
+
+
+POLICY: dict[str, Any] = {"weight": 3.0, "concurrency": 10, "backlog": 5000}
+TENANTS = {
+    "tenants": [
+        {
+            "name": "acme",
+            "policy": POLICY,
+            "own": True,
+            "running": 10,
+            "ready": 812,
+            "waiting": 3,
+            "paused": 40,
+            "steps": 5120,
+        }
+    ],
+    "policies": {"*": {**POLICY, "weight": 1.0}},
 }
 
 

@@ -37,6 +37,7 @@ MEDIA_TYPE = "application/problem+json"
 TYPES = "/problems/"
 STORE_RETRY_S = 2
 ROOM_RETRY_S = 60
+TURN_RETRY_S = 5
 
 
 class FieldError(BaseModel):
@@ -128,9 +129,9 @@ TITLES = {
     "invalid": "Some of it cannot be accepted",
     "key-reused": "This idempotency key was used for something else",
     "too-many": "Too many requests",
-    "backlog-full": "As many jobs wait as may",
     "error": "Something went wrong here",
     "unavailable": "The store cannot be reached",
+    "backlog-full": "As many jobs wait as may",
     "storage-full": "There is no room for another job",
 }
 """Every problem there is, by its name."""
@@ -155,7 +156,7 @@ def problem_of(error: StepkeeperError) -> Problem:
         case StoreUnavailable():
             return Problem(503, "unavailable", text, headers={"Retry-After": str(STORE_RETRY_S)})
         case BacklogFull():
-            return Problem(429, "backlog-full", text, headers={"Retry-After": str(ROOM_RETRY_S)})
+            return Problem(429, "backlog-full", text, headers={"Retry-After": str(TURN_RETRY_S)})
         case StorageFull():
             return Problem(429, "storage-full", text, headers={"Retry-After": str(ROOM_RETRY_S)})
         case IdempotencyConflict():  # its own words tell what the other request was

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
@@ -19,6 +19,7 @@ from api_client.contract import (
     Usage,
 )
 from api_client.lists import JobPage
+from api_client.tenants import Tenant, TenantPolicy
 from worker.web.desk import Held
 
 JOB_ID = "6f1c0b9e-3b8f-4c39-9d0e-0d6d5a1f2c11"
@@ -51,7 +52,9 @@ class SubmitRequest(_Request):
     delay_s: float = Field(
         default=0.0, ge=0, le=_TEN_YEARS_S, description="Seconds before which it must not start."
     )
-    priority: int | None = Field(default=None, ge=0, le=255)
+    priority: Annotated[int, Field(ge=0, le=255)] | Literal["high", "normal", "low"] | None = Field(
+        default=None, description="A class; or a number, of the Celery message alone."
+    )
 
 
 class Submitted(BaseModel):
@@ -271,6 +274,34 @@ class Released(BaseModel):
     job_id: str
     released_from: str
     url: str
+
+
+class PolicyRequest(_Request):
+    """What a tenant may have; what is left out has no limit."""
+
+    weight: float = Field(
+        default=1.0, ge=0.001, le=1000, description="Its share, against the weights of others."
+    )
+    concurrency: int | None = Field(
+        default=None, ge=1, le=10**6, description="Jobs that may run at once, over all workers."
+    )
+    backlog: int | None = Field(
+        default=None, ge=1, le=10**9, description="Jobs that may wait to run."
+    )
+
+
+class TenantAnswer(BaseModel):
+    """A tenant's policy."""
+
+    name: str
+    policy: TenantPolicy
+
+
+class Tenants(BaseModel):
+    """Tenants as they stand, and the policies of `*` and of the whole store (an empty name)."""
+
+    tenants: list[Tenant]
+    policies: dict[str, TenantPolicy]
 
 
 class Agents(BaseModel):

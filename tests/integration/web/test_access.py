@@ -64,6 +64,8 @@ ROLES: list[tuple[str, str, str, Any, set[str]]] = [
     ("purge", "DELETE", "/v1/jobs/job-1", None, {"operate"}),
     ("workers", "GET", "/v1/workers", None, {"operate"}),
     ("quarantine", "GET", "/v1/quarantine", None, {"operate"}),
+    ("tenants", "GET", "/v1/tenants", None, {"operate"}),
+    ("share", "PUT", "/v1/tenants/acme", {"weight": 2}, {"operate"}),
     ("release", "POST", "/v1/quarantine/job-1/release", None, {"operate"}),
 ]
 

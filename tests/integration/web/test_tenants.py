@@ -1,0 +1,59 @@
+"""Shares and limits of tenants over HTTP."""
+
+from __future__ import annotations
+
+import httpx
+
+from api_client.tenants import TenantPolicy
+from tests.support.web import WebServer
+
+JOB = {"agent": "shop", "input": "x", "tenant": "acme"}
+
+
+def test_a_policy_is_set_listed_and_forgotten(web: WebServer, api: httpx.Client) -> None:
+    done = api.put("/v1/tenants/acme", json={"weight": 3, "concurrency": 10, "backlog": 2})
+    policy = {"weight": 3.0, "concurrency": 10, "backlog": 2}
+    assert done.json() == {"name": "acme", "policy": policy}
+    assert api.put("/v1/tenants/*", json={}).status_code == 200
+    assert api.post("/v1/jobs", json=JOB).status_code == 201
+    listed = api.get("/v1/tenants").json()
+    [found] = listed["tenants"]
+    assert (found["name"], found["policy"], found["ready"]) == ("acme", policy, 1)
+    assert set(listed["policies"]) == {"*"}
+    assert api.put("/v1/tenants/acme", json={"weight": 2}).json()["policy"]["backlog"] is None
+    assert api.delete("/v1/tenants/acme").status_code == 204
+    assert web.store.policies() == {"*": TenantPolicy()}
+
+
+def test_a_backlog_over_its_cap_is_429_with_retry_after(api: httpx.Client) -> None:
+    api.put("/v1/tenants/acme", json={"backlog": 1})
+    assert api.post("/v1/jobs", json={**JOB, "priority": "high"}).status_code == 201
+    refused = api.post("/v1/jobs", json=JOB)
+    assert refused.status_code == 429
+    assert refused.headers["content-type"] == "application/problem+json"
+    assert int(refused.headers["retry-after"]) > 0
+    problem = refused.json()
+    assert problem["type"] == "/problems/backlog-full"
+    assert "tenant 'acme': 1 jobs wait already, and at most 1 may" in problem["detail"]
+    assert api.post("/v1/jobs", json={**JOB, "tenant": "bolt"}).status_code == 201
+
+
+def test_what_makes_no_sense_is_named(api: httpx.Client) -> None:
+    for body in ({"weight": 0}, {"concurrency": 0}, {"backlog": "x"}, {"share": 1}):
+        refused = api.put("/v1/tenants/acme", json=body)
+        assert refused.status_code == 422, body
+        assert next(iter(body)) in refused.text
+    assert api.put(f"/v1/tenants/{'x' * 201}", json={}).status_code == 422
+    assert api.post("/v1/jobs", json={**JOB, "priority": "urgent"}).status_code == 422
+
+
+def test_a_key_of_a_tenant_sees_its_own_and_changes_nothing(
+    web: WebServer, api: httpx.Client
+) -> None:
+    for name in ("acme", "bolt"):
+        api.put(f"/v1/tenants/{name}", json={"weight": 2})
+    own = web.client(web.key("operate", tenant="acme"))
+    assert [each["name"] for each in own.get("/v1/tenants").json()["tenants"]] == ["acme"]
+    assert own.put("/v1/tenants/acme", json={"weight": 9}).status_code == 403
+    assert own.delete("/v1/tenants/bolt").status_code == 403
+    assert web.store.policies()["acme"].weight == 2
