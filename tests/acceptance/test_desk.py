@@ -156,7 +156,9 @@ def test_a_message_and_a_pause_reach_a_job_that_runs(lab: Lab) -> None:
     places = [n for n, m in enumerate(messages) if m["content"] == "Mind the gap."]
     assert len(places) == 1
     assert messages[places[0] - 1]["role"] == "tool", "behind the answers, before the next reply"
-    assert [len(lab.ledger.entries(name, job=job_id)) for name in ("look", "put")] == [1, 1]
+    assert len(lab.ledger.entries("put", job=job_id)) == 1
+    # ``look`` is safe: it runs while the commit before it is on its way, which brings the wish.
+    assert len(lab.ledger.entries("look", job=job_id)) in (1, 2)
 
 
 # --- announcing --------------------------------------------------------------------------------
