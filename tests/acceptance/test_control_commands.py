@@ -161,7 +161,6 @@ def test_the_command_line_knows_them_and_their_arguments(floor: Floor) -> None:
     floor.lab.wait_published(job_id)
     told = celery(floor, "inspect", "--json", "--timeout=2", "agent_job", job_id)
     assert json.loads(told)["prefork@floor"]["status"] == "succeeded"
-    assert "agent_pause <job id> [note [by]]" in celery(floor, "control", "--list")
 
 
 def celery(floor: Floor, *arguments: str) -> str:

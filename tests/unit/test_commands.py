@@ -64,3 +64,11 @@ def test_commands_that_change_nothing_are_for_inspect_the_others_for_control() -
         "agent_undrain": "control",
         "agent_reload": "control",
     }
+
+
+def test_the_command_line_can_say_how_they_are_called() -> None:
+    """``celery control --list`` reads this."""
+    pause = Panel.meta["agent_pause"]
+    assert pause.signature == "<job id> [note [by]]"
+    assert pause.args == [("job_id", str), ("note", str), ("by", str)]
+    assert pause.help == "Pause a job at its next commit, until a person lets it go on."
