@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 
 LIMIT_S = 110
+MEASURING_LIMIT_S = 400
+"""On a machine with much else to do; a quiet one takes a quarter of a minute."""
 NAMED = {
     "steps": {
         "k",
@@ -47,9 +49,10 @@ def bench(folder: Path, *words: str) -> Iterator[subprocess.Popen[str]]:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(MEASURING_LIMIT_S + 20)
 def test_each_row_holds_what_it_must(tmp_path: Path) -> None:
     with bench(tmp_path, "steps", "latency", "--quick", "--repeat", "1", "--json") as process:
-        out, errors = process.communicate(timeout=LIMIT_S)
+        out, errors = process.communicate(timeout=MEASURING_LIMIT_S)
     assert process.returncode == 0, errors
     found = json.loads(out)
     assert set(found) == {"machine", *NAMED}
