@@ -131,6 +131,8 @@ def test_a_client_submits_follows_and_cancels(shipped: ShippedRedis, worker: Run
     assert [event.kind for event in client.trace(job)][-1] == "finished"
     assert [*client.live(job)] == []
     assert {info.name for info in client.agents()} >= {"plan"}
+    shared = [client.submit("plan", "look", tenant="acme", labels=["sales"]) for _ in range(3)]
+    assert [client.result(one) for one in shared] == ["look 1"] * 3
     waiting = paused(shipped)
     client.message(waiting, "Mind the rain.", by="bob")
     client.cancel(waiting, by="bob")
@@ -198,6 +200,7 @@ def test_a_monitor_sees_everything(
     assert (code, json.loads(text)["answers"]) == (1, False)
     code, text = look("monitor", "durability", "--json")
     assert json.loads(text)["survives"] == "power_loss"
+    assert look("monitor", "tenants")[0] == look("monitor", "limits")[0] == 0
     for words in (("jobs", "--status", "paused"), ("inbox",), ("redis-keys", job)):
         code, text = look("monitor", *words)
         assert code == 0

@@ -1,6 +1,6 @@
 """The demo through containers that run: submit, pause, kill Redis, answer, result.
 
-Called by ``deploy/compose-test.sh`` with the project's name and the addresses of the API and of Flower.
+Called by ``deploy/compose-test.sh`` with the project, and the addresses of the API and of Flower.
 Prints what it does; raises whatever goes wrong.
 """
 
