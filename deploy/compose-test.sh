@@ -32,7 +32,8 @@ finish() {
     $compose --project-name "$project" --env-file "$scratch/env" down --volumes >"$scratch/down" 2>&1 || cat "$scratch/down" >&2
     podman rmi --force stepkeeper:local "$state/python:3.12-slim" "$state/redis:7" >/dev/null 2>&1 || true
     podman image prune --force >/dev/null 2>&1 || true
-    rm -rf "$scratch"
+    for place in sys proc; do umount "$scratch/rootfs/$place" 2>/dev/null || true; done
+    rm -rf --one-file-system "$scratch"
     exit "$status"
 }
 trap finish EXIT INT TERM
@@ -47,7 +48,7 @@ if [ -n "${CA_BUNDLE:-}" ]; then
     cp "$CA_BUNDLE" "$scratch/rootfs/etc/ssl/certs/ca-certificates.crt"
     printf '[global]\ncert = /etc/ssl/certs/ca-certificates.crt\n' >"$scratch/rootfs/etc/pip.conf"
 fi
-tar -C "$scratch/rootfs" -c . | podman import - "$state/python:3.12-slim" >/dev/null
+tar -C "$scratch/rootfs" --one-file-system -c . | podman import - "$state/python:3.12-slim" >/dev/null
 podman tag "$state/python:3.12-slim" "$state/redis:7"
 
 echo "compose-test: the image"
