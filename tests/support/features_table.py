@@ -20,6 +20,7 @@ from worker.embedded.server import server_binary
 
 SIGNS = {"passed": "✓", "failed": "✗", "error": "✗"}
 NOT_RUN = "–"
+PACKAGES = {"celery": "Celery", "kombu": "kombu", "redis": "redis-py", "sqlalchemy": "SQLAlchemy"}
 HEADINGS = {"redis": "Redis", "rabbitmq": "RabbitMQ", "threads": "threads", "prefork": "prefork"}
 
 INTRODUCTION = """\
@@ -27,8 +28,9 @@ INTRODUCTION = """\
 
 What a Celery application does with a task it may do with a job. Each cell below was filled by a
 test with real workers, never by hand: `make features` runs the tests in
-`tests/acceptance/features` over each broker with each pool, and writes this page. ✓ passed,
-✗ failed, – not run.
+`tests/acceptance/features` over each broker with each pool, and writes this page. Jobs are
+submitted in turns by `agent.shop.s(…)`, in an app that has the agent, and by name, in one that
+knows nothing but Celery. ✓ passed, ✗ failed, – not run.
 
 {produced}
 
@@ -51,11 +53,11 @@ def produced(now: datetime) -> str:
     valkey = _output(str(server_binary()), "--version").split("v=")[1].split()[0]
     parts = [
         f"Python {platform.python_version()}",
-        *(f"{name} {version(name)}" for name in ("celery", "kombu", "redis", "sqlalchemy")),
+        *(f"{name} {version(package)}" for package, name in PACKAGES.items()),
         f"Valkey {valkey}",
         f"RabbitMQ {_rabbitmq()}",
     ]
-    return f"Last run: {now:%Y-%m-%d}, stepkeeper {version('stepkeeper')}, {', '.join(parts)}."
+    return f"Last run: {now:%Y-%m-%d}, stepkeeper {version('stepkeeper')},\n{', '.join(parts)}."
 
 
 def _rabbitmq() -> str:

@@ -116,3 +116,9 @@ def lab_upper(value: Any) -> Any:
 def lab_submit(words: str) -> str:
     """An ordinary task that submits a job and does not wait for it; returns the job's id."""
     return str(app.tasks["agent.plan"].delay(words).id)
+
+
+@app.task(name="lab.replace", bind=True)
+def lab_replace(self: Any, words: str) -> Any:
+    """An ordinary task that has a job take its place."""
+    raise self.replace(app.tasks["agent.plan"].s(words))

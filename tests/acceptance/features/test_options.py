@@ -242,6 +242,17 @@ def test_family(place: Place) -> None:
         assert (run["root"], run["parent"]) == (result.id, result.id)
 
 
+@pytest.mark.feature("a job in the place of a task (Task.replace), over a pause")
+def test_replace(place: Place) -> None:
+    """It has the task's id, and its answer goes on through the task's chain."""
+    task_id = str(uuid.uuid4())
+    steps: Any = chain(place.task("replace", "ask").set(task_id=task_id), place.task("upper"))
+    result = steps.apply_async()
+    place.answer(task_id)
+    assert result.get(timeout=GET_S) == HUMAN.upper()
+    assert str(place.lab.plain.AsyncResult(task_id).get(timeout=GET_S)) == HUMAN
+
+
 @pytest.mark.feature("beat, with a schedule of one second")
 def test_beat(place: Place) -> None:
     """A real beat process; each of its jobs waits for a person, and beat for none of them."""
