@@ -22,7 +22,7 @@ from worker.bench.stepping import DEFAULT_SLICE, Run, Stepper, stepper
 SIZES = (10, 100, 500, 1000, 5000)
 QUICK_SIZES = (10, 100, 500)
 
-LEAST_STEPS = 500
+LEAST_STEPS, QUICK_LEAST_STEPS = 500, 200
 """In one sample: short jobs are run as often as it takes."""
 
 WARM_UP = 50
@@ -36,19 +36,22 @@ def measure(options: Options, say: Callable[[str], None]) -> list[Row]:
         JobFailed: a job did not come to its end.
     """
     sizes = QUICK_SIZES if options.quick else SIZES
+    least = QUICK_LEAST_STEPS if options.quick else LEAST_STEPS
     rows = []
     for fsync in FSYNCS:
         with room(fsync) as here, stepper(here) as steps:
             steps.run(WARM_UP)  # loads the scripts
             for k in sizes:
                 say(f"steps: {k} steps, appendfsync {fsync}")
-                rows.append(measure_k(here, steps, k, options.samples) | {"fsync": fsync})
+                rows.append(measure_k(here, steps, k, options.samples, least) | {"fsync": fsync})
     return rows
 
 
-def measure_k(here: Room, steps: Stepper, k: int, samples: int) -> Row:
+def measure_k(here: Room, steps: Stepper, k: int, samples: int, least: int) -> Row:
     """The row of one K, on the server that is there."""
-    floors, values = in_turns(samples, lambda: _floors(here, k), lambda: _Sample(steps, k))
+    floors, values = in_turns(
+        samples, lambda: _floors(here, max(k, least)), lambda: _Sample(steps, k, least)
+    )
     fenced = median_of(floors, lambda floor: floor[1])
     per_s = median_of(values, lambda sample: sample.per_s)
     return row(
@@ -72,8 +75,8 @@ class _Sample:
     """The product once: jobs in one slice with a ``safe`` tool, with an ``idempotent`` one, and
     in the slices of a worker."""
 
-    def __init__(self, steps: Stepper, k: int) -> None:
-        times = range(max(1, LEAST_STEPS // k))
+    def __init__(self, steps: Stepper, k: int, least: int) -> None:
+        times = range(max(1, least // k))
         self._k = k
         self.runs = [steps.run(k) for _ in times]
         self.sliced = [steps.run(k, slice_steps=DEFAULT_SLICE) for _ in times]
@@ -90,10 +93,9 @@ def _tenth_us(run: Run, *, last: bool) -> float:
     return median(run.steps_s[-tenth:] if last else run.steps_s[:tenth]) * 1e6
 
 
-def _floors(here: Room, k: int) -> tuple[float, float]:
+def _floors(here: Room, steps: int) -> tuple[float, float]:
     """Steps per second of the bare loop, and of fenced appends."""
     payload = (dumps(reply_message(1)) + dumps(observation_message(1))).encode()
-    steps = max(k, LEAST_STEPS)
     with bare_client(here.url) as client:
         client.ping()  # connecting is no step
         return (
