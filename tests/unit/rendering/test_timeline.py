@@ -56,11 +56,14 @@ def test_waits_are_told_by_what_is_waited_for() -> None:
         event(11600, "claimed", was="waiting"),
         event(11700, "awaiting", jobs=["x"]),
         event(15000, "claimed", was="waiting"),
+        event(15100, "held_back", text="model m: its shared limit is used", in_s=3),
+        event(18100, "claimed", was="waiting"),
     ) == [
         ("pause", 0, 9000, "waits for a person: approval"),
         ("queue", 9000, 9500, "waits for a worker"),
         ("wait", 9600, 11600, "waits: busy"),
         ("wait", 11700, 15000, "waits: sub-jobs"),
+        ("wait", 15100, 18100, "waits: model m: its shared limit is used"),
     ]
 
 

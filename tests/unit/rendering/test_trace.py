@@ -131,6 +131,13 @@ def test_a_model_error_says_when_the_next_attempt_comes() -> None:
     assert "answer        Now.\n" in shown
 
 
+def test_a_wait_for_a_shared_limit_is_no_error() -> None:
+    used = ModelError("model m: its shared limit is used", "wait", 12.0, code="limit")
+    shown = printed(record([used, say("Now.")]))
+    assert "limit         model m: its shared limit is used; asks again in 12.0 s" in shown
+    assert "model error" not in shown
+
+
 def test_a_failure_ends_with_its_reason() -> None:
     shown = printed(record([ModelError("no such model", "fail", code="model_not_found")]))
     assert "reason        no such model [model_not_found]\n" in shown

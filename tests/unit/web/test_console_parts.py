@@ -165,6 +165,7 @@ def test_a_record_of_a_newer_version_is_shown_as_it_is() -> None:
     ("kind", "data", "fields"),
     [
         ("retry", {"text": "busy", "attempt": 2, "in_s": 3.5}, {"text": "busy", "attempt": "2"}),
+        ("held_back", {"text": "used up", "in_s": 9.5}, {"text": "used up", "in_s": 9.5}),
         ("version", {"before": "1", "now": "2"}, {"before": "1", "now": "2"}),
         ("compacted", {"messages": 3, "of": 9}, {"shown": "3", "all": "9"}),
         ("awaiting", {"jobs": ["a", "b"]}, {"jobs": "a, b"}),
