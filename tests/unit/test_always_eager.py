@@ -42,7 +42,7 @@ def reply(messages: list[dict[str, Any]]) -> Any:
 def app() -> Celery:
     """An app as tests of people's projects have it."""
     app = Celery("x", broker=NOWHERE, backend="cache+memory://", set_as_current=False)
-    app.conf.update(task_always_eager=True, task_store_eager_result=True)
+    app.conf.update(task_always_eager=True)
     agent = Agent(
         name="a", goal="g", tools=[count, hand_to_human], model=FunctionModel(reply), max_steps=5
     )
@@ -111,8 +111,10 @@ def test_a_pause_is_a_failure_that_says_so(app: Celery, task: Any) -> None:
 
 
 def test_the_result_is_stored_where_celery_stores_eager_results(app: Celery, task: Any) -> None:
+    task.store_eager_result = True  # what task_store_eager_result sets, of the first app bound
     task.apply_async(["four"], task_id="job-2")
-    assert app.AsyncResult("job-2").get(timeout=1) == "four: 4"
+    stored = app.AsyncResult("job-2")
+    assert (str(stored.state), stored.result) == ("SUCCESS", "four: 4")
 
 
 @pytest.mark.parametrize(
