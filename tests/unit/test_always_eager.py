@@ -42,7 +42,7 @@ def reply(messages: list[dict[str, Any]]) -> Any:
 def app() -> Celery:
     """An app as tests of people's projects have it."""
     app = Celery("x", broker=NOWHERE, backend="cache+memory://", set_as_current=False)
-    app.conf.update(task_always_eager=True)
+    app.conf.update(task_always_eager=True, task_store_eager_result=True)
     agent = Agent(
         name="a", goal="g", tools=[count, hand_to_human], model=FunctionModel(reply), max_steps=5
     )
