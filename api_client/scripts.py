@@ -44,6 +44,14 @@ class Scripts:
         """
         return self._digests[name]
 
+    def text(self, name: str) -> str:
+        """The text of a script.
+
+        Raises:
+            KeyError: there is no script of that name here.
+        """
+        return self._texts[name]
+
     def run(self, client: Client, name: str, keys: Sequence[str], args: Sequence[Argument]) -> Any:
         """Run one script; sends its text only when the server does not know it yet."""
         try:

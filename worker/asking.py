@@ -54,8 +54,8 @@ def _hear(job: Job) -> Part:
 
 def _room(agent: Agent, state: RunState) -> int | None:
     """Tokens that may be shown: what the memory allows, or less after a context-length error."""
-    allowed = [tokens for tokens in (agent.memory.tokens, state.room) if tokens]
-    return min(allowed, default=None)
+    allowed, room = agent.memory.tokens, state.room
+    return min(allowed, room) if allowed and room else allowed or room
 
 
 def _reserve(agent: Agent, job: Job, room: int | None) -> int:

@@ -14,6 +14,7 @@ from worker.store.base import (
     Progress,
     Settlement,
     Ticket,
+    Underway,
 )
 
 
@@ -47,27 +48,39 @@ class Commits:
         self._seq = claim.seq
         self._patience_s = patience_s
         self._clock_ms = clock_ms
-        self._underway: tuple[Progress, Callable[[], CommitAnswer]] | None = None
+        self._underway: tuple[Progress, Underway] | None = None
 
     def _ticket(self) -> Ticket:
         self._seq += 1
         return Ticket(self._job_id, self._epoch, self._seq)
 
-    def commit(self, progress: Progress) -> Answered:
-        """Make progress durable; ``StoreUnavailable`` if the store stays away."""
-        ticket, start = self._ticket(), self._clock_ms()
-        verdict = patiently(lambda: self._store.commit(ticket, progress), self._patience_s)
-        return Answered(progress, verdict, self._clock_ms() - start)
-
     def begin(self, progress: Progress) -> None:
-        """Send progress on its way; ``arrived`` must be asked before anything else is written."""
+        """Send progress on its way; ``commit`` or ``arrived`` must come next."""
         self._underway = progress, self._store.begin_commit(self._ticket(), progress)
+
+    def commit(self, progress: Progress) -> list[Answered]:
+        """Make progress durable.
+
+        Returns the answers, in order: to what was on its way, if anything was, and to this.
+
+        Raises:
+            StoreUnavailable: the store stays away.
+        """
+        ticket = self._ticket()
+        if self._underway is None:
+            return [self._wait(progress, lambda: self._store.commit(ticket, progress))]
+        (earlier, before), self._underway = self._underway, None
+        answer = self._store.begin_commit(ticket, progress, before)
+        return [self._wait(earlier, before), self._wait(progress, answer)]
 
     def arrived(self) -> Answered | None:
         """The answer to what is on its way, waited for; ``None`` if nothing is."""
         if self._underway is None:
             return None
         (progress, answer), self._underway = self._underway, None
+        return self._wait(progress, answer)
+
+    def _wait(self, progress: Progress, answer: Underway) -> Answered:
         start = self._clock_ms()
         verdict = patiently(answer, self._patience_s)
         return Answered(progress, verdict, self._clock_ms() - start)

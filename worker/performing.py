@@ -142,6 +142,16 @@ class Performer:
         own = self.agent.model or self.default_model()
         return renamed(own, self.spec.model) if self.spec.model else own
 
+    def overdue(self, call: CallTool) -> ToolAnswer:
+        """The answer to a call that has been left behind."""
+        agent, tool = self.agent, call.tool
+        observation = tool.overdue(
+            self.context, texts=agent.texts, max_observation=agent.max_observation
+        )
+        answer = ToolAnswer(observation, round(tool.timeout * 1000))
+        with self.watch.running(call) as ended:
+            return ended(answer)
+
     def _tool_call(self, call: CallTool) -> Callable[[], ToolAnswer]:
         return partial(self._run, call, partial(_invoke, self.agent, call, self.context))
 

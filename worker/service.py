@@ -168,7 +168,8 @@ class Service:
 
     def _assemble(self) -> _Process:
         settings = self.settings
-        client = connect(settings.redis_url, max_connections=settings.concurrency + 16)
+        # A slot may use one, and keep another for its commits.
+        client = connect(settings.redis_url, max_connections=2 * settings.concurrency + 16)
         store = WatchedStore(
             client,
             partitions=settings.partitions,

@@ -14,6 +14,7 @@ from api_client.sizes import sizes
 from worker.agent import Agent
 from worker.commits import Answered, Commits
 from worker.context import ActionContext
+from worker.driving import Drive, pull
 from worker.effects import (
     Awaiting,
     Backoff,
@@ -96,13 +97,7 @@ class Slice:
     def _run(self) -> SliceEnd:
         try:
             with self._context() as context:
-                work = self._work()
-                performer = self._performer(context)
-                end, asked = _pull(work, None)
-                while asked is not None:
-                    end, asked = _pull(work, performer.perform(asked))
-                assert end is not None
-                return end
+                return Drive(self._work(), self._performer(context)).to_end()
         except Exception as error:  # noqa: BLE001 - logged; the try counts
             return self._broken(error)
 
@@ -124,11 +119,11 @@ class Slice:
             with self._context() as context:
                 work = self._work()
                 performer = self._performer(context)
-                end, asked = await threads.commit(_pull, work, None)
+                end, asked = await threads.commit(pull, work, None)
                 while asked is not None:
                     waiting = performer.asynchronous(asked)
                     answer = await (waiting or threads.work(performer.perform, asked))
-                    end, asked = await threads.commit(_pull, work, answer)
+                    end, asked = await threads.commit(pull, work, answer)
                 return end  # type: ignore[no-any-return]
         except Exception as error:  # noqa: BLE001 - logged; the try counts
             return await threads.commit(self._broken, error)  # type: ignore[no-any-return]
@@ -191,14 +186,14 @@ class Slice:
                 effect = steps.send(answer)
             except StopIteration as stop:
                 return self._caught_up(job) or self._settle(job, stop.value)
-            end = None if _only_reads(effect) else self._caught_up(job)
+            end = None if _may_be_ahead(effect) else self._caught_up(job)
             if end is None:
                 if isinstance(effect, Commit):
                     answer = None
                     end = self._commit(job, effect, job.state.steps - first_step)
                 else:
                     answer = yield effect
-                    end = self._arrived(job) or self._unwanted(job, answer)
+                    end = self._unwanted(job, answer)
             if end is not None:
                 steps.close()
                 return end
@@ -225,7 +220,10 @@ class Slice:
             self._commits.begin(progress)
             self._watch.sent(job.state)
             return None
-        end = self._answered(job, self._commits.commit(progress))
+        *earlier, answer = self._commits.commit(progress)
+        for one in earlier:  # what it asks for, the last answer asks for too
+            self._note(job, one)
+        end = self._answered(job, answer)
         if end is None and effect.kind != UNINTERRUPTIBLE and self._is_over(steps):
             return self._hand_over(job)
         return end
@@ -241,29 +239,30 @@ class Slice:
             return settings.slice_steps
         return min(settings.slice_steps, settings.shared_slice_steps)
 
-    def _arrived(self, job: Job) -> SliceEnd | None:
-        """Behind a tool that only read: how the slice ends by what the commit before it brought."""
-        answer = self._commits.arrived()
-        return None if answer is None else self._answered(job, answer)
-
     def _caught_up(self, job: Job) -> SliceEnd | None:
-        """The same before anything else that the loop asks for; it has gone on from the commit.
+        """Wait for what is on its way, before anything but a commit or a reading tool comes next.
 
-        So a job that must stop goes back as it was committed; its next claim knows of the wish.
+        The loop has gone on from that commit. So a job that must stop goes back as it was
+        committed; its next claim knows of the wish.
         """
         answer = self._commits.arrived()
         if answer is None or answer.verdict not in ("cancel", "halt"):
             return None if answer is None else self._answered(job, answer)
-        self._watch.committed(answer.progress.kind, job.state, answer.ms)
+        self._note(job, answer)
         return self._release(Progress(answer.progress.run, "released"))
+
+    def _note(self, job: Job, answer: Answered) -> None:
+        if answer.verdict == "fenced":
+            return
+        self._watch.committed(answer.progress.kind, job.state, answer.ms)
+        self._runner.solitude.leave(job.id)  # it makes progress: no suspect any more
 
     def _answered(self, job: Job, answer: Answered) -> SliceEnd | None:
         """How the slice ends by what the store answered to a commit."""
         verdict, kind = answer.verdict, answer.progress.kind
+        self._note(job, answer)
         if verdict == "fenced":
             return Left("fenced")
-        self._watch.committed(kind, job.state, answer.ms)
-        self._runner.solitude.leave(job.id)  # it makes progress: no suspect any more
         if verdict == "cancel":
             return self._hand_over(job)
         if verdict == "halt" and kind != UNINTERRUPTIBLE:
@@ -371,24 +370,15 @@ class Slice:
         return Ended(spec, status, outcome, children=self._children)
 
 
-def _pull(
-    work: Generator[Outside, Any, SliceEnd], answer: Any
-) -> tuple[SliceEnd, None] | tuple[None, Outside]:
-    """Send an answer; returns how the slice ended, or what it asks for next."""
-    try:
-        return None, work.send(answer)
-    except StopIteration as stop:
-        return stop.value, None
-
-
 class _StateLost(Exception):
     """The store has lost the transcript."""
 
 
-def _only_reads(effect: Effect) -> bool:
+def _may_be_ahead(effect: Effect) -> bool:
+    """Whether it may be done before the store has answered to the commit before it."""
     if isinstance(effect, CallTool):
         return effect.tool.only_reads
-    return isinstance(effect, CallTools)
+    return isinstance(effect, (CallTools, Commit))
 
 
 def _load(claim: Claimed) -> Job:

@@ -93,7 +93,7 @@ def _stored(url: str, job_id: str) -> dict[str, Any]:
         indexes = {
             key.rpartition(":")[2]
             for key in client.keys("{sk:0}:is:*")
-            if client.zscore(key, job_id) is not None
+            if client.type(key) == "zset" and client.zscore(key, job_id) is not None
         }
         messages = client.lrange(keys.messages(job_id), 0, -1)
     return {"record": record, "trace": trace, "messages": messages, "indexes": indexes}

@@ -6,7 +6,7 @@ import gc
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from api_client.contract import JobSpec
 from api_client.errors import StoreUnavailable
 from tests.support.proxy import Proxy
 from worker.embedded import EmbeddedServer
-from worker.store.base import Claimed, Progress, Ticket
+from worker.store.base import Claimed, Progress, Ticket, Underway
 from worker.store.redis import RedisCheckpointStore
 from worker.store.wire import Head, Wire
 
@@ -38,16 +38,20 @@ class Job:
         assert isinstance(claim, Claimed)
         self.epoch = claim.epoch
 
-    def begin(self, message: dict[str, Any] | None = None) -> Callable[[], str]:
+    def begin(
+        self, message: dict[str, Any] | None = None, before: Underway | None = None
+    ) -> Underway:
         """Send the next commit on its way."""
         self.seq += 1
         ticket = Ticket(self.id, self.epoch, self.seq)
         given = {"n": self.seq} if message is None else message
-        return self.store.begin_commit(ticket, Progress("{}", "reply", {}, [given]))
+        return self.store.begin_commit(ticket, Progress("{}", "reply", {}, [given]), before)
 
     def commit(self) -> str:
         """Commit, and wait."""
-        return self.begin()()
+        self.seq += 1
+        ticket = Ticket(self.id, self.epoch, self.seq)
+        return self.store.commit(ticket, Progress("{}", "reply", {}, [{"n": self.seq}]))
 
     @property
     def numbers(self) -> list[int]:
@@ -93,6 +97,87 @@ def test_a_commit_on_its_way_is_executed_whoever_waits(redis_url: str) -> None:
     job.seq = 0
     assert job.commit() == "committed"  # it is known already
     assert job.numbers == [1]
+
+
+def visible(url: str, job_id: str, count: int) -> float:
+    """Seconds until so many messages are stored; fails after ten."""
+    direct, start = RedisCheckpointStore(connect(url)), time.monotonic()
+    while len(direct.messages(job_id)) < count:
+        assert time.monotonic() - start < 10
+        time.sleep(0.005)
+    direct._redis.close()
+    return time.monotonic() - start
+
+
+def test_a_commit_is_held_back_for_the_next_but_not_for_long(redis_url: str) -> None:
+    """The kernel sends it by itself, whatever this process is doing."""
+    job = Job(RedisCheckpointStore(connect(redis_url)))
+    job.commit()
+    answer = job.begin()
+    assert visible(redis_url, job.id, 2) < 2.0
+    assert answer() == "committed"
+
+
+def test_a_commit_that_is_waited_for_is_not_held_back(redis_url: str) -> None:
+    job = Job(RedisCheckpointStore(connect(redis_url)))
+    job.commit()
+    start = time.monotonic()
+    assert {job.commit() for _ in range(20)} == {"committed"}
+    assert {job.begin()() for _ in range(20)} == {"committed"}
+    assert time.monotonic() - start < 2.0  # forty times a fifth of a second are eight
+
+
+def test_a_commit_that_was_sent_outlives_its_process(redis_url: str) -> None:
+    job = Job(RedisCheckpointStore(connect(redis_url)))
+    pid = os.fork()
+    if pid == 0:
+        job.begin()
+        os.kill(os.getpid(), signal.SIGKILL)
+    os.waitpid(pid, 0)
+    visible(redis_url, job.id, 1)
+    assert job.numbers == [1]
+
+
+def test_two_commits_go_together(redis_url: str) -> None:
+    job = Job(RedisCheckpointStore(connect(redis_url)))
+    for _ in range(50):
+        first = job.begin()
+        second = job.begin(before=first)
+        assert (first(), second()) == ("committed", "committed")
+    assert job.numbers == list(range(1, 101))
+
+
+@pytest.mark.parametrize("lost", ["before", "between", "after", "script", "refused"])
+def test_two_commits_are_made_once_whatever_breaks(
+    redis_url: str, own_valkey: EmbeddedServer, lost: str
+) -> None:
+    with Proxy(redis.Redis.from_url(own_valkey.url).connection_pool.connection_kwargs["port"]) as p:
+        job = Job(RedisCheckpointStore(connect(p.url)))
+        job.commit()
+        server = redis.Redis.from_url(own_valkey.url)
+        if lost == "before":
+            p.cut()
+        if lost == "script":
+            server.script_flush()
+        if lost == "refused":
+            server.config_set("maxmemory", 1)
+        first = job.begin()
+        if lost == "between":
+            visible(own_valkey.url, job.id, 2)
+            p.cut()
+        second = job.begin(before=first)
+        if lost == "after":
+            visible(own_valkey.url, job.id, 3)
+            p.cut()
+        if lost == "refused":
+            with pytest.raises(StoreUnavailable, match="OOM"):
+                first()
+            server.config_set("maxmemory", 0)
+        assert first() == "committed"
+        assert second() == "committed"
+        assert second() == "committed"
+        assert job.numbers == [1, 2, 3]
+        server.close()
 
 
 def test_many_threads_commit_at_once(redis_url: str) -> None:
@@ -205,4 +290,4 @@ def test_a_command_is_packed_as_redis_wants_it(redis_url: str) -> None:
     wire = Wire(connect(redis_url))
     echo = Head(["ECHO"])
     for text in ("", "x", "ä" * 70_000, "a\r\nb", "0"):
-        assert wire.send(echo.packed([text])).wait() == text.encode()
+        assert wire.send(echo.packed([text])).read() == text.encode()

@@ -11,10 +11,11 @@ from api_client.contract import JobSpec, JobStatus, Mail, Wish
 from api_client.errors import StoreUnavailable
 from worker.agent import Agent
 from worker.ends import Ended, HandedOver, Left, SliceEnd, Suspended
+from worker.errors import PauseRequested
 from worker.inline import _Unrenewed
 from worker.models.scripted import ScriptedModel, act, say
 from worker.runner import Runner, RunnerSettings
-from worker.store.base import CommitAnswer, Progress, Ticket
+from worker.store.base import CommitAnswer, Progress, Ticket, Underway
 from worker.store.memory import MemoryStore
 from worker.tools import tool
 
@@ -34,7 +35,9 @@ class Slow(MemoryStore):
         self.happened.append(f"committed {progress.kind}")
         return super().commit(ticket, progress)
 
-    def begin_commit(self, ticket: Ticket, progress: Progress) -> Callable[[], CommitAnswer]:
+    def begin_commit(
+        self, ticket: Ticket, progress: Progress, before: Underway | None = None
+    ) -> Underway:
         """Commit when the answer is asked for."""
         self.happened.append(f"sent {progress.kind}")
 
@@ -104,7 +107,7 @@ def test_a_safe_tool_runs_while_the_commit_is_on_its_way() -> None:
     bench = Bench(LOOK, say("done"))
     assert isinstance(bench.run(), Ended)
     assert bench.happened == [
-        "sent reply", "look", "committed reply", "committed observation",
+        "sent reply", "look", "sent observation", "committed reply", "committed observation",
     ]  # fmt: skip
 
 
@@ -118,51 +121,88 @@ def test_safe_tools_side_by_side_run_meanwhile_too() -> None:
     both = act("plan", ("look", {"page": 1}), ("look", {"page": 2}))
     bench = Bench(both, say("done"), parallel_safe=True)
     assert isinstance(bench.run(), Ended)
-    assert bench.happened[:4] == ["sent reply", "look", "look", "committed reply"]
+    assert bench.happened[:5] == [
+        "sent reply", "look", "look", "sent observation", "committed reply",
+    ]  # fmt: skip
 
 
 def test_a_second_call_waits_for_the_first_observation() -> None:
     bench = Bench(act("plan", ("look", {"page": 1}), ("put", {"page": 2})), say("done"))
     assert isinstance(bench.run(), Ended)
     assert bench.happened == [
-        "sent reply", "look", "committed reply", "committed observation",
+        "sent reply", "look", "sent observation", "committed reply", "committed observation",
         "put", "committed observation",
     ]  # fmt: skip
 
 
-def test_a_call_that_is_not_run_after_all_waits() -> None:
+def test_a_call_that_is_not_run_after_all_is_answered_behind_it() -> None:
     bench = Bench(BAD, say("done"))
     assert isinstance(bench.run(), Ended)
-    assert bench.happened == ["sent reply", "committed reply", "committed observation"]
+    assert bench.happened == [
+        "sent reply", "sent observation", "committed reply", "committed observation",
+    ]  # fmt: skip
+
+
+def test_an_end_waits_for_the_commit() -> None:
+    """Here the safe tool asks for a person."""
+    bench = Bench(LOOK, say("done"))
+    bench.meanwhile = _ask
+    assert isinstance(bench.run(), Suspended)
+    assert bench.happened == ["sent reply", "look", "committed reply"]
 
 
 @pytest.mark.parametrize("line", [LOOK, BAD], ids=["run", "not run"])
-def test_a_cancel_takes_effect_at_this_commit(line: Any) -> None:
+def test_a_cancel_takes_effect_at_the_next_answer(line: Any) -> None:
     bench = Bench(line, say("done"))
     bench.store.create(JobSpec(job_id="j", agent="a", input="go"))
     bench.agent.model.reply = _first(bench.agent.model, lambda: bench.store.cancel("j"))  # type: ignore[union-attr, method-assign]
     end = bench.again()
     assert isinstance(end, Ended)
     assert end.status is JobStatus.CANCELLED
-    assert bench.roles() == ["system", "user", "assistant"]
+    assert bench.roles() == ["system", "user", "assistant", "tool"]
 
 
 @pytest.mark.parametrize("line", [LOOK, BAD], ids=["run", "not run"])
 def test_a_wish_to_pause_is_granted(line: Any) -> None:
-    """At once, or by the next claim if the loop had gone on already; nothing gets lost."""
     bench = Bench(line, say("done"))
     bench.store.create(JobSpec(job_id="j", agent="a", input="go"))
     bench.agent.model.reply = _first(  # type: ignore[union-attr, method-assign]
         bench.agent.model, lambda: bench.store.halt("j", Wish(by="anna"))
     )
     end = bench.again()
-    if line is BAD:
-        assert isinstance(end, HandedOver)
-        end = bench.again()
     assert isinstance(end, Suspended)
     assert end.pause.kind == "operator"
-    assert bench.roles() == ["system", "user", "assistant"]
+    assert bench.roles() == ["system", "user", "assistant", "tool"]
     assert bench.store.read("j").steps == 1
+
+
+def test_a_wish_that_comes_before_an_end_is_granted_by_the_next_claim() -> None:
+    """The loop has gone on to an end of its own; the job goes back as it was committed."""
+    bench = Bench(LOOK, say("done"))
+
+    def both() -> None:
+        bench.store.halt("j", Wish(by="anna"))
+        _ask()
+
+    bench.meanwhile = both
+    assert isinstance(bench.run(), HandedOver)
+    assert bench.roles() == ["system", "user", "assistant"]
+    end = bench.again()
+    assert isinstance(end, Suspended)
+    assert end.pause.kind == "operator"
+
+
+def test_a_cancel_before_an_end_wins() -> None:
+    bench = Bench(LOOK, say("done"))
+
+    def both() -> None:
+        bench.store.cancel("j")
+        _ask()
+
+    bench.meanwhile = both
+    end = bench.run()
+    assert isinstance(end, Ended)
+    assert end.status is JobStatus.CANCELLED
 
 
 def test_a_message_is_heard_after_the_tool() -> None:
@@ -176,7 +216,7 @@ def test_a_runner_without_its_lease_writes_nothing_more() -> None:
     bench = Bench(LOOK, say("done"))
     bench.meanwhile = lambda: _take_over(bench.store)
     assert bench.run() == Left("fenced")
-    assert "committed observation" not in bench.happened
+    assert bench.happened[-1] == "committed observation"  # and refused
     assert bench.roles() == []
 
 
@@ -201,6 +241,10 @@ def test_a_store_that_stays_away_leaves_the_job() -> None:
     end = bench.run(patience_s=0.05)
     assert isinstance(end, Left)
     assert end.why == "store_unavailable"
+
+
+def _ask() -> None:
+    raise PauseRequested("Which page?")
 
 
 def _first(model: Any, act: Callable[[], object]) -> Callable[..., Any]:

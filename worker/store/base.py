@@ -117,6 +117,11 @@ CommitAnswer = Literal["committed", "cancel", "halt", "mail", "fenced"]
 (``cancel``), or paused (``halt``), or messages of people wait (``mail``)."""
 
 
+Underway = Callable[[], CommitAnswer]
+"""A commit on its way: waits for the answer, and raises what ``commit`` raises; called again, it
+commits again, which changes nothing."""
+
+
 LiveAnswer = Literal["committed", "cancel", "fenced"]
 """What is said to pieces of a reply: go on, stop because of a cancel, or stop at once."""
 
@@ -236,11 +241,17 @@ class CheckpointStore(JobStore, Protocol):
     def commit(self, ticket: Ticket, progress: Progress) -> CommitAnswer:
         """Append progress while holding the lease; ``ticket.seq`` is the last commit's plus 1."""
 
-    def begin_commit(self, ticket: Ticket, progress: Progress) -> Callable[[], CommitAnswer]:
+    def begin_commit(
+        self, ticket: Ticket, progress: Progress, before: Underway | None = None
+    ) -> Underway:
         """Send the same commit on its way, without waiting for the answer. Raises nothing.
 
-        Returns what waits for the answer, and raises what ``commit`` raises; called again, it
-        commits again.
+        What follows soon should be sent behind it. The kernel may hold it back for that, for a
+        fifth of a second, but not beyond the death of this process.
+
+        Args:
+            before: the commit before it, which is on its way too and whose answer must be waited
+                for first. This one is not held back.
         """
 
     def settle(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from api_client.contract import (
@@ -32,6 +32,7 @@ from worker.store.base import (
     Settlement,
     Ticket,
     ToPublish,
+    Underway,
 )
 from worker.store.memory_callers import MemoryCallers
 from worker.store.memory_callers import wall_clock_ms as wall_clock_ms
@@ -177,7 +178,12 @@ class MemoryStore(MemoryCallers):
             self._note(job, progress.kind, progress.data)
             return _wanted(job)
 
-    def begin_commit(self, ticket: Ticket, progress: Progress) -> Callable[[], CommitAnswer]:
+    def begin_commit(
+        self,
+        ticket: Ticket,
+        progress: Progress,
+        before: Underway | None = None,  # noqa: ARG002 - it has arrived
+    ) -> Underway:
         """See ``CheckpointStore.begin_commit``; here it has arrived at once."""
         answer = self.commit(ticket, progress)
         return lambda: answer

@@ -48,8 +48,9 @@ from worker.store.base import (
     Slots,
     Ticket,
     ToPublish,
+    Underway,
 )
-from worker.store.committing import CommitCall
+from worker.store.committing import CommitCall, Told
 from worker.store.outcomes import poison_outcome
 from worker.store.wire import Head, Wire
 
@@ -133,9 +134,14 @@ class RedisCheckpointStore(RedisJobStore):
         for hint in _hints(found):
             self.on_turn(hint.spec)
 
+    @property
+    def _told_of_commits(self) -> Told | None:
+        """Who is told how long each commit took."""
+        return None
+
     @cached_property
     def _wire(self) -> Wire:
-        return Wire(self._redis)
+        return Wire(self._redis, _SCRIPTS.text("commit"))
 
     @cached_property
     def _heads(self) -> dict[tuple[str, int], Head]:
@@ -154,13 +160,18 @@ class RedisCheckpointStore(RedisJobStore):
 
     def commit(self, ticket: Ticket, progress: Progress) -> CommitAnswer:
         """See ``CheckpointStore.commit``."""
-        return self._begin_commit(ticket, progress)()
+        return self._send_commit(ticket, progress, None, hold=False)()
 
-    def begin_commit(self, ticket: Ticket, progress: Progress) -> Callable[[], CommitAnswer]:
+    def begin_commit(
+        self, ticket: Ticket, progress: Progress, before: Underway | None = None
+    ) -> Underway:
         """See ``CheckpointStore.begin_commit``."""
-        return self._begin_commit(ticket, progress)
+        known = before if isinstance(before, CommitCall) else None
+        return self._send_commit(ticket, progress, known, hold=before is None)
 
-    def _begin_commit(self, ticket: Ticket, progress: Progress) -> Callable[[], CommitAnswer]:
+    def _send_commit(
+        self, ticket: Ticket, progress: Progress, before: CommitCall | None, *, hold: bool
+    ) -> CommitCall:
         args: list[str | bytes] = [
             str(ticket.seq),
             number(ticket.seq, progress.run),
@@ -169,9 +180,11 @@ class RedisCheckpointStore(RedisJobStore):
             "" if progress.heard is None else str(progress.heard),
             *map(_packed, progress.messages),
         ]
-        command = self._commit_head(ticket.job_id, ticket.epoch).packed(args)
         general = partial(self._commit_by_general_way, ticket, args)
-        return CommitCall(self._wire, command, general, self._where)
+        call = CommitCall(general, self._where, self._told_of_commits)
+        command = self._commit_head(ticket.job_id, ticket.epoch).packed(args)
+        call.send(self._wire, command, before, hold)
+        return call
 
     def _commit_by_general_way(self, ticket: Ticket, args: Sequence[str | bytes]) -> Any:
         keys = self._keys(ticket.job_id).of_job(ticket.job_id)

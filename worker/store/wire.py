@@ -9,14 +9,20 @@ the caller then asks again by the general way, which knows what to do about each
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
+from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import ResponseError
 
 from api_client.connection import Client
 
 LINE = "\r\n"
+
+_CORK: int | None = getattr(socket, "TCP_CORK", None)
+_TCP = (socket.AF_INET, socket.AF_INET6)
 
 
 class Head:
@@ -56,25 +62,28 @@ class Wire:
 
     Args:
         client: a redis-py client; its pool connects, authenticates and finds the primary.
+        script: the text of the one that is called; each new connection makes sure that the server
+            has it, so that what was sent is executed even if nobody is left to send it again.
     """
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, script: str = "return 0") -> None:
         self._pool = client.connection_pool
         self._idle: list[Any] = []
+        self._load = Head(["SCRIPT", "LOAD", script]).packed(())
 
-    def send(self, command: bytes) -> Sent:
-        """Send a packed command, and do not wait for its answer.
+    def send(self, command: bytes, *, hold: bool = False) -> Lane:
+        """Send a packed command, and do not wait for its answer; more may follow in the lane.
+
+        Args:
+            hold: another one follows soon: the kernel may keep this one back for it, for a fifth of
+                a second at most, and sends it at once should this process die.
 
         Raises:
             RedisError: redis-py's own; perhaps it was sent, perhaps not.
         """
-        connection = self._take()
-        try:
-            connection.send_packed_command([command])
-        except BaseException:
-            self.drop(connection)
-            raise
-        return Sent(self, connection)
+        lane = Lane(self, self._take())
+        lane.send(command, hold)
+        return lane
 
     def _take(self) -> Any:
         while self._idle:
@@ -84,7 +93,18 @@ class Wire:
                 break
             if connection.pid == os.getpid():  # a parent's connections are not ours
                 return connection
-        return self._pool.get_connection()
+        return self._new()
+
+    def _new(self) -> Any:
+        connection = self._pool.get_connection()
+        try:
+            connection.send_packed_command([self._load])
+            with suppress(ResponseError):  # not allowed to: the general way is
+                connection.read_response()
+        except BaseException:
+            self.drop(connection)
+            raise
+        return connection
 
     def put_back(self, connection: Any) -> None:
         """Keep a connection for the next call, unless its pool has turned to another server."""
@@ -99,33 +119,74 @@ class Wire:
         self._pool.release(connection)
 
 
-class Sent:
-    """A command on its way. Whoever does not wait for its answer loses the connection to it."""
+class Lane:
+    """A connection while answers are to come on it, in the order of the commands.
 
-    __slots__ = ("_connection", "_wire")
+    Whoever does not wait for all of them loses the connection to it.
+    """
+
+    __slots__ = ("_connection", "_corked", "_open", "_wire")
 
     def __init__(self, wire: Wire, connection: Any) -> None:
         self._wire = wire
         self._connection = connection
+        self._corked: socket.socket | None = None
+        self._open = 0
 
-    def wait(self) -> Any:
-        """The answer; to be asked for once.
-
-        Raises:
-            RedisError: redis-py's own: the server's refusal, or that nothing came.
-        """
-        connection, self._connection = self._connection, None
+    def send(self, command: bytes, hold: bool) -> None:
+        """Send one more command; ``RedisError`` if that fails, or has failed."""
+        connection = self._whole()
         try:
-            answer = connection.read_response()
+            if hold:
+                self._cork(connection)
+            connection.send_packed_command([command])
+            if not hold:
+                self._uncork()
+        except BaseException:
+            self.close()
+            raise
+        self._open += 1
+
+    def _cork(self, connection: Any) -> None:
+        """Let the kernel wait for more, where it can: on a plain TCP connection on Linux."""
+        plain = getattr(connection, "_sock", None)  # redis-py has no public name for it
+        if _CORK is not None and type(plain) is socket.socket and plain.family in _TCP:
+            plain.setsockopt(socket.IPPROTO_TCP, _CORK, 1)
+            self._corked = plain
+
+    def _uncork(self) -> None:
+        corked, self._corked = self._corked, None
+        if corked is not None and _CORK is not None:
+            with suppress(OSError):  # it is closed: reading from it will say so
+                corked.setsockopt(socket.IPPROTO_TCP, _CORK, 0)
+
+    def read(self) -> Any:
+        """The next answer; ``RedisError`` if it is a refusal, or will never come."""
+        connection = self._whole()
+        self._uncork()
+        try:
+            return connection.read_response()
         except ResponseError:
-            self._wire.put_back(connection)
             raise
         except BaseException:
-            self._wire.drop(connection)
+            self.close()
             raise
-        self._wire.put_back(connection)
-        return answer
+        finally:
+            self._open -= 1
+            if not self._open and self._connection is not None:
+                self._connection = None
+                self._wire.put_back(connection)
+
+    def _whole(self) -> Any:
+        if self._connection is None:
+            raise RedisConnectionError("the connection is gone")
+        return self._connection
+
+    def close(self) -> None:
+        """Drop the connection: its answers are lost."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            self._wire.drop(connection)
 
     def __del__(self) -> None:
-        if self._connection is not None:
-            self._wire.drop(self._connection)
+        self.close()

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from api_client.contract import JobView
 from api_client.scripts import Argument, Scripts
 from api_client.survey import SurveyStore
-from worker.store.base import CommitAnswer, Progress, Ticket
+from worker.store.committing import Told
 from worker.store.redis import RedisCheckpointStore
 from worker.telemetry.observer import NOBODY, Observer, StoreCalled
 
@@ -28,16 +28,12 @@ class WatchedStore(RedisCheckpointStore, SurveyStore):
         with self._told(name):
             return super()._run(name, keys, args, *scripts)
 
-    def _begin_commit(self, ticket: Ticket, progress: Progress) -> Callable[[], CommitAnswer]:
-        start = time.perf_counter()
-        answer = super()._begin_commit(ticket, progress)
-        took = time.perf_counter() - start
+    @property
+    def _told_of_commits(self) -> Told | None:
+        return None if self.observer is NOBODY else self._note_commit
 
-        def told() -> CommitAnswer:
-            with self._told("commit", took):
-                return answer()
-
-        return told
+    def _note_commit(self, ms: float, failed: bool) -> None:
+        self.observer.note(StoreCalled("commit", ms, failed))
 
     def read(self, job_id: str) -> JobView:
         """See ``JobStore.read``."""
@@ -45,9 +41,8 @@ class WatchedStore(RedisCheckpointStore, SurveyStore):
             return super().read(job_id)
 
     @contextmanager
-    def _told(self, name: str, before_s: float = 0.0) -> Iterator[None]:
-        """Around a call, whose sending took ``before_s`` already."""
-        start = time.perf_counter() - before_s
+    def _told(self, name: str) -> Iterator[None]:
+        start = time.perf_counter()
         failed = True
         try:
             yield

@@ -17,7 +17,7 @@ from worker.redact import Redactor
 from worker.texts import ENGLISH, Texts
 from worker.tools.arguments import Arguments, OutputReader, Reader
 from worker.tools.forms import Schema, inlined, strict_form
-from worker.tools.invoke import Observation, Surroundings, invoke
+from worker.tools.invoke import Observation, Surroundings, invoke, overdue
 from worker.tools.isolate import Place
 from worker.tools.results import Cut
 
@@ -201,6 +201,21 @@ class Tool:
             raise RuntimeError(f"{self.name} is answered by the loop; it has nothing to run")
         limit = self.max_observation or max_observation
         return invoke(self, arguments, context, call, Surroundings(texts, redactor, limit))
+
+    def overdue(
+        self,
+        context: ActionContext | None,
+        *,
+        texts: Texts = ENGLISH,
+        redactor: Redactor = _PATTERNS_ONLY,
+        max_observation: int = MAX_OBSERVATION,
+    ) -> Observation:
+        """What the model reads of a call that did not come back within ``timeout`` seconds.
+
+        For whoever watches the clock itself (``worker.tools.seats``).
+        """
+        limit = self.max_observation or max_observation
+        return overdue(self, context, Surroundings(texts, redactor, limit))
 
     @property
     def answer_is_wrapped(self) -> bool:

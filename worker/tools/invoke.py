@@ -18,6 +18,7 @@ from worker.texts import Texts
 from worker.tools.arguments import Arguments
 from worker.tools.isolate import Died, Raised, run_isolated
 from worker.tools.results import Fit, Unwritable, clean, to_json, write
+from worker.tools.seats import run_here_or_by
 from worker.tools.threads import Outcome, TimedOut, TooManyLeftBehind, crew
 
 if TYPE_CHECKING:
@@ -73,6 +74,11 @@ def invoke(
     return _succeeded(tool, outcome.value, hiding, around)
 
 
+def overdue(tool: Tool, context: ActionContext | None, around: Surroundings) -> Observation:
+    """What the model reads of a call that has been left behind."""
+    return _failed(tool, TimedOut(), around.redactor.knowing(context), around)
+
+
 def _keywords(tool: Tool, arguments: Arguments, context: ActionContext | None) -> dict[str, Any]:
     kwargs = tool.reader.fresh(arguments)
     if tool.context_name is not None and tool.context_type is not None:
@@ -103,8 +109,8 @@ def _run(tool: Tool, kwargs: dict[str, Any], arguments: Arguments, info: CallInf
     call = partial(tool.function, **kwargs)
     if tool.is_async:
         return crew().run_async(call, context, tool.timeout)
-    outcome = crew().run(call, context, tool.timeout)
-    if isawaitable(outcome.value):
+    outcome = run_here_or_by(crew(), call, context, tool.timeout)
+    if type(outcome.value) is not str and isawaitable(outcome.value):
         return _await(outcome.value, context, tool.timeout)
     return outcome
 

@@ -46,7 +46,7 @@ class Outcome:
     error: BaseException | None = None
 
 
-class _Work:
+class Work:
     """One call on its way to a helper thread or the loop, and its outcome on its way back."""
 
     __slots__ = ("_call", "_done", "context", "left_behind", "outcome")
@@ -61,21 +61,25 @@ class _Work:
         self.left_behind = False
 
     def run(self) -> None:
+        """Do it, in its context."""
         try:
             self.outcome = Outcome(self.context.run(self._call))
         except BaseException as error:  # noqa: BLE001 - whatever a tool raises is its outcome
             self.outcome = Outcome(error=error)
 
     async def run_async(self) -> None:
+        """Do it on an event loop."""
         try:
             self.outcome = Outcome(await self._call())
         except BaseException as error:  # noqa: BLE001 - as above
             self.outcome = Outcome(error=error)
 
     def finish(self) -> None:
+        """Wake whoever waits."""
         self._done.release()
 
     def wait(self, seconds: float) -> bool:
+        """Wait until the work is done; whether it is."""
         return self._done.acquire(timeout=seconds)
 
 
@@ -112,9 +116,9 @@ class Crew:
             TimedOut: it is still running; it is left behind.
             TooManyLeftBehind: it was not called.
         """
-        self._refuse_if_full()
-        work = _Work(call, context)
-        self._helper().take(work)
+        self.refuse_if_full()
+        work = Work(call, context)
+        self.start(work)
         if not work.wait(seconds) and self._leave_behind(work):
             raise TimedOut
         return work.outcome
@@ -126,8 +130,8 @@ class Crew:
 
         After a timeout it is cancelled, and left behind only if it does not end then.
         """
-        self._refuse_if_full()
-        work = _Work(call, context)
+        self.refuse_if_full()
+        work = Work(call, context)
         loop = self._running_loop()
         task = loop.start(work, self._finished)
         if not work.wait(seconds):
@@ -139,7 +143,22 @@ class Crew:
                 raise TimedOut
         return work.outcome
 
-    def _refuse_if_full(self) -> None:
+    def start(self, work: Work) -> None:
+        """Let a helper thread do some work; whoever waits for it watches it."""
+        self._helper().take(work)
+
+    def count_left_behind(self) -> None:
+        """A call in a seat has overstayed its time; ``came_back`` when it returns."""
+        with self._lock:
+            self._left_behind += 1
+
+    def came_back(self) -> None:
+        """A call that was left behind in a seat has returned."""
+        with self._lock:
+            self._left_behind -= 1
+
+    def refuse_if_full(self) -> None:
+        """Raises ``TooManyLeftBehind`` if no more calls may be begun."""
         if self._left_behind >= self.most_left_behind:
             raise TooManyLeftBehind(self._left_behind)
 
@@ -149,7 +168,7 @@ class Crew:
         except IndexError:
             return _Helper(self)
 
-    def _leave_behind(self, work: _Work) -> bool:
+    def _leave_behind(self, work: Work) -> bool:
         """Count the work as left behind, unless it has finished in this instant."""
         with self._lock:
             if work.wait(0):
@@ -158,13 +177,13 @@ class Crew:
             self._left_behind += 1
         return True
 
-    def _finished(self, work: _Work) -> None:
+    def _finished(self, work: Work) -> None:
         with self._lock:
             work.finish()
             if work.left_behind:
                 self._left_behind -= 1
 
-    def put_back(self, helper: _Helper, work: _Work) -> bool:
+    def put_back(self, helper: _Helper, work: Work) -> bool:
         """Take back a helper whose work is done; False tells it to end."""
         kept = len(self._idle) < _MOST_IDLE
         if kept:
@@ -194,10 +213,10 @@ class _Helper:
 
     def __init__(self, crew: Crew) -> None:
         self._crew = crew
-        self._inbox: SimpleQueue[_Work] = SimpleQueue()
+        self._inbox: SimpleQueue[Work] = SimpleQueue()
         threading.Thread(target=self._serve, name="stepkeeper-tool", daemon=True).start()
 
-    def take(self, work: _Work) -> None:
+    def take(self, work: Work) -> None:
         self._inbox.put(work)
 
     def _serve(self) -> None:
@@ -220,7 +239,7 @@ class _LoopThread:
         self._loop.run_forever()
         self._loop.close()
 
-    def start(self, work: _Work, finished: Callable[[_Work], None]) -> list[asyncio.Task[None]]:
+    def start(self, work: Work, finished: Callable[[Work], None]) -> list[asyncio.Task[None]]:
         """Run the work; the list receives its task once the loop has begun it."""
         started: list[asyncio.Task[None]] = []
 
