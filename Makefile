@@ -4,6 +4,8 @@
 #   make test     all tests; choose with ARGS, as in: make test ARGS="tests/unit -k budget"
 #   make features what of Celery holds over each broker and pool: runs it, writes docs/features.md
 #   make check    format, lint, types, import contracts
+#   make reference  write docs/reference anew from the code
+#   make docs     the documentation as a site, in build/site
 #   make dist     wheel and sdist, in dist/
 #   make pictures the pictures in docs/, taken of the real thing in Chromium
 #   make format   let ruff put the format right
@@ -48,6 +50,13 @@ check: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/python -m mypy
 	$(BIN)/lint-imports
+
+reference: $(READY)
+	$(BIN)/python -m tests.support.reference
+
+docs: $(READY)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet -f deploy/mkdocs.yml
+	echo "build/site/index.html"
 
 dist: $(READY)
 	rm -rf dist

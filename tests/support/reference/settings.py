@@ -1,0 +1,61 @@
+"""Environment variables."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from pydantic import SecretStr
+from pydantic.fields import FieldInfo
+from pydantic_settings import BaseSettings
+
+from api_client.sizes import Sizes
+from tests.support.reference.markup import attributes, code, page, table
+from worker.settings import Settings
+from worker.web.settings import WebSettings
+
+LEAD = (
+    "Everything is read once, from the environment, when a program starts. A value that cannot be "
+    "used ends the program with the name of its variable; `stepkeeper doctor` finds names that "
+    "look like settings and are none."
+)
+GROUPS: tuple[tuple[str, str, type[BaseSettings]], ...] = (
+    ("Workers", "Read by `stepkeeper worker`, and by `install(app)` in an app of yours.", Settings),
+    ("How large things may be", "Read by workers and by every program that submits.", Sizes),
+    ("The web server", "Read by `stepkeeper serve`.", WebSettings),
+)
+MODEL = (
+    ("LLM_API_KEY", "The key. A server that wants none gets one all the same."),
+    ("LLM_BASE_URL", "Where the API is; OpenAI's own if it is not given."),
+    ("LLM_MODEL", "The model's name."),
+)
+
+
+def settings() -> str:
+    """The page."""
+    parts = [f"## {title}\n\n{lead}\n\n{_table(kind)}" for title, lead, kind in GROUPS]
+    rows = [(code(name), text) for name, text in MODEL]
+    model = "## The model\n\nOf an agent that names none.\n\n" + table(("variable", ""), rows)
+    return page("Settings", LEAD, (*parts, model))
+
+
+def _table(kind: type[BaseSettings]) -> str:
+    told = {
+        name: text for base in reversed(kind.__mro__) for name, text in attributes(base).items()
+    }
+    prefix = kind.model_config.get("env_prefix") or "STEPKEEPER_"
+    own = [name for name in kind.model_fields if kind is Sizes or name not in Sizes.model_fields]
+    rows = [
+        (code(f"{prefix}{name}".upper()), code(_default(kind.model_fields[name])), told[name])
+        for name in own
+    ]
+    return table(("variable", "default", ""), rows)
+
+
+def _default(field: FieldInfo) -> str:
+    value: Any = field.get_default(call_default_factory=True, validated_data={})
+    if isinstance(value, SecretStr):
+        value = value.get_secret_value()
+    if value in ("", (), None, {}):
+        return ""
+    return value if isinstance(value, str) else json.dumps(value)
