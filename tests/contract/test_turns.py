@@ -85,10 +85,12 @@ def tenant(world: World, name: str) -> Tenant:
     return next(found for found in world.store.tenants() if found.name == name)
 
 
-def test_a_window_is_one_more_than_the_slots(lane: World) -> None:
-    assert [put(lane, f"a{n}", "acme") for n in range(4)] == [True, True, False, False]
-    announce(lane, slots=2)
-    assert hinted(lane) == ["a2"]
+def test_a_window_grows_with_the_root_of_the_slots(lane: World) -> None:
+    assert [put(lane, f"a{n}", "acme") for n in range(8)] == [True, True, *[False] * 6]
+    announce(lane, slots=9)
+    assert hinted(lane) == ["a2", "a3"]
+    announce(lane, slots=16, node="w2")
+    assert hinted(lane) == ["a4", "a5"]
 
 
 def test_jobs_without_a_tenant_are_all_hinted(lane: World) -> None:

@@ -15,6 +15,7 @@ import pytest
 from api_client.connection import connect
 from api_client.contract import JobSpec, JobStatus
 from api_client.records import dumps
+from tests.simulation.costs import measure
 from worker import Agent, tool
 from worker.ends import Ended
 from worker.leases import Leases
@@ -120,3 +121,16 @@ def test_what_is_stored_and_written_beside_the_messages(warm: str) -> None:
     cost = cost_of(warm, 500)
     assert cost.aof_bytes / cost.message_bytes <= 1.9
     assert cost.memory_bytes / cost.message_bytes <= 1.5
+
+
+def test_what_turns_of_tenants_cost(redis_url: str) -> None:
+    """Commands of one act: nothing for a job without a tenant, and no round trip for any."""
+    found = {act: int(cost.get("commands", 0)) for act, cost in measure(redis_url, 20).items()}
+    assert found["claim"] <= 23
+    assert found["hand_over"] <= 18
+    assert found["end"] <= 21
+    assert found["renew"] <= 5
+    assert found["commit_tenant"] == found["commit"]
+    assert found["claim_tenant"] <= 62
+    assert found["hand_over_tenant"] <= 48
+    assert found["end_tenant"] <= 48

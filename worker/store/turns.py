@@ -5,6 +5,7 @@ A pure structure that knows neither stores nor clocks, so that a simulation can 
 
 from __future__ import annotations
 
+import math
 from bisect import insort
 from collections import Counter, defaultdict
 from collections.abc import Iterator
@@ -119,7 +120,7 @@ class Turns:
 
     def window(self, lane: str) -> int:
         """How many jobs a lane's window holds at most."""
-        return self.slots.get(lane, 1) + 1
+        return 1 + math.ceil(math.sqrt(self.slots.get(lane, 1)))
 
     def set_policy(self, name: str, policy: TenantPolicy | None) -> None:
         """Say what a tenant may have; it holds from the next turn on."""

@@ -2,7 +2,8 @@
 --
 -- A lane is a Celery queue, or "agent:NAME" while no worker has announced the job's agent. Its
 -- window holds the jobs that are hinted and that no worker has claimed yet: at most one more than
--- the lane has slots. All other jobs that could run wait here, one list a tenant, by priority and
+-- the square root of its slots, which keeps them busy (each claim lets the next one in) and lets
+-- whoever comes anew wait for a small part of a slice. All other jobs that could run wait here, one list a tenant, by priority and
 -- age. A place goes to the tenant with the least tag: the steps it has had over its weight. A tenant
 -- that comes to wait begins at the lane's own time, so that nobody saves up (start-time fair
 -- queueing). A place costs one step in advance; the end of the slice says how many it were.
@@ -52,17 +53,37 @@ local function ready_list(lane, tenant)
   return base .. 'ready:' .. #lane .. ':' .. lane .. ':' .. tenant
 end
 
+-- What no script of jobs changes is read once in each.
+local known = {}
+
 -- Weight, most jobs at once, most jobs that may wait; 0 is no limit.
 local function policy_of(tenant)
-  local found = redis.call('HMGET', policies, tenant, '*')
-  local weight, concurrency, backlog =
-    string.match(found[1] or found[2] or '1 0 0', '^(%S+) (%d+) (%d+)')
+  local text = known[tenant]
+  if not text then
+    local found = redis.call('HMGET', policies, tenant, '*')
+    text = found[1] or found[2] or '1 0 0'
+    known[tenant] = text
+  end
+  local weight, concurrency, backlog = string.match(text, '^(%S+) (%d+) (%d+)')
   return tonumber(weight), tonumber(concurrency), tonumber(backlog)
 end
 
+-- What workers have announced: "agent:NAME", its queue; "slots:QUEUE", how many it has.
+local announced = {}
+
+local function announcement(name)
+  if announced[name] == nil then
+    announced[name] = redis.call('HGET', lanes, name)
+  end
+  return announced[name]
+end
+
 local function at_its_limit(tenant, concurrency)
-  return concurrency > 0
-    and counted('hinted:' .. tenant) + counted('running:' .. tenant) >= concurrency
+  if concurrency == 0 then
+    return false
+  end
+  local now = redis.call('HMGET', counts, 'hinted:' .. tenant, 'running:' .. tenant)
+  return tonumber(now[1] or 0) + tonumber(now[2] or 0) >= concurrency
 end
 
 -- What is known of a job's turn; nothing for one without a tenant.
@@ -110,7 +131,7 @@ end
 
 -- The lane to which a job belongs, by what workers have announced.
 local function lane_of(job)
-  local own = redis.call('HGET', lanes, 'agent:' .. job.agent)
+  local own = announcement('agent:' .. job.agent)
   return own and (job.queue or own) or 'agent:' .. job.agent
 end
 
@@ -202,7 +223,7 @@ end
 -- With ``only``, nobody's turn comes but that job's.
 local function fill_window(lane, now, only)
   local found, moved = {}, 0
-  local room = tonumber(redis.call('HGET', lanes, 'slots:' .. lane) or 1) + 1
+  local room = 1 + math.ceil(math.sqrt(tonumber(announcement('slots:' .. lane) or 1)))
     - redis.call('ZCARD', base .. 'hinted:' .. lane)
   while room > 0 and moved < MOST_MOVED do
     local first = redis.call('ZRANGE', base .. 'fair:' .. lane, 0, 0, 'WITHSCORES')
@@ -305,7 +326,7 @@ local function others_wait(lane, tenant)
     return true
   end
   return others_are_hinted(lane, tenant)
-    and counted('busy:' .. lane) >= tonumber(redis.call('HGET', lanes, 'slots:' .. lane) or 0)
+    and counted('busy:' .. lane) >= tonumber(announcement('slots:' .. lane) or 0)
 end
 
 -- What the record of a new job says of its turn; KEYS[1] is the record.
@@ -331,7 +352,7 @@ end
 
 -- Slots are idle and others wait: what nobody has claimed for long leaves the window.
 local function loosen(lane, now)
-  local busy, slots = counted('busy:' .. lane), redis.call('HGET', lanes, 'slots:' .. lane)
+  local busy, slots = counted('busy:' .. lane), announcement('slots:' .. lane)
   if counted('line:' .. lane) == 0 or busy >= tonumber(slots or 0) then
     return
   end
