@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import shlex
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Annotated, Any, get_type_hints
@@ -68,6 +69,13 @@ class Common:
         bool,
         typer.Option("--json", help="Results and errors as JSON.", rich_help_panel=_PANEL),
     ] = False
+
+    @property
+    def options(self) -> str:
+        """What a command that is shown to people needs so that it finds the same store."""
+        if self.embedded is None:
+            return ""
+        return shlex.join([f"{EMBEDDED}={self.embedded}" if self.embedded else EMBEDDED])
 
 
 class Command(TyperCommand):

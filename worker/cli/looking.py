@@ -48,7 +48,7 @@ def status(session: Session, job: JobArgument) -> int:
     from worker.cli.tables import status_table
 
     view = session.store.read(job)
-    session.out.result(view.model_dump(mode="json"), status_table(view))
+    session.out.result(view.model_dump(mode="json"), status_table(view, session.common.options))
     return failures.OK
 
 
@@ -77,7 +77,13 @@ def trace(
     check_offset(after)
     if not session.out.as_json:
         print_trace(
-            session.out.console, session.store, job, after=after, following=follow, full=full
+            session.out.console,
+            session.store,
+            job,
+            after=after,
+            following=follow,
+            full=full,
+            options=session.common.options,
         )
         return failures.OK
     events = (followed if follow else written)(session.store, job, after)

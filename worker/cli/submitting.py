@@ -94,7 +94,7 @@ def wait_for(session: Session, job_id: str, timeout_s: float) -> int:
         view = session.store.read(job_id)
         session.out.value(view.model_dump(mode="json"))
         return standing(view)
-    printer = Printer(session.out.errors, session.store, job_id)
+    printer = Printer(session.out.errors, session.store, job_id, options=session.common.options)
     printer.head()
     for event in events:
         printer.event(event)

@@ -28,12 +28,12 @@ NARROW = 80
 """Columns below which a table would cut ids and sentences into strips."""
 
 
-def status_table(view: JobView) -> Table:
-    """Where one job stands, one line a fact."""
-    return facts_table(_facts(view))
+def status_table(view: JobView, options: str = "") -> Table:
+    """Where one job stands, one line a fact; ``options`` are those of the commands in it."""
+    return facts_table(_facts(view, options))
 
 
-def _facts(view: JobView) -> dict[str, str | Text]:
+def _facts(view: JobView, options: str) -> dict[str, str | Text]:
     facts: dict[str, str | Text] = {
         "job": view.job_id,
         "status": _status(view),
@@ -48,7 +48,7 @@ def _facts(view: JobView) -> dict[str, str | Text]:
         "due": local_time(view.due) if view.due else "",
         "used": totals(view),
     }
-    return {**facts, **_pause_facts(view), **_end_facts(view)}
+    return {**facts, **_pause_facts(view, options), **_end_facts(view)}
 
 
 def _status(view: JobView) -> Text:
@@ -57,7 +57,7 @@ def _status(view: JobView) -> Text:
     return text.append(" (a cancel is wanted)", "not bold") if wanted else text
 
 
-def _pause_facts(view: JobView) -> dict[str, str | Text]:
+def _pause_facts(view: JobView, options: str) -> dict[str, str | Text]:
     pause = view.pause
     if pause is None:
         return {}
@@ -65,7 +65,7 @@ def _pause_facts(view: JobView) -> dict[str, str | Text]:
         "waits for": f"a person since {local_time(pause.created)} ({pause.kind}, {pause.id})",
         "question": pause.question,
         "about": about(pause),
-        "answer with": "\n".join(how_to_answer(view)),
+        "answer with": "\n".join(how_to_answer(view, options)),
     }
 
 

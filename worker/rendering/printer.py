@@ -70,14 +70,22 @@ class Printer:
 
     Args:
         full: observations and plans whole instead of their beginnings.
+        options: of the commands that are shown, such as ``--embedded``.
     """
 
     def __init__(
-        self, console: Console, store: TraceSource, job_id: str, *, full: bool = False
+        self,
+        console: Console,
+        store: TraceSource,
+        job_id: str,
+        *,
+        full: bool = False,
+        options: str = "",
     ) -> None:
         self._console = console
         self._store = store
         self._job_id = job_id
+        self._options = options
         transcript = TranscriptReader(lambda start: store.messages(job_id, start))
         self._narrator = Narrator(transcript, lambda: store.read(job_id), full=full)
 
@@ -123,7 +131,7 @@ class Printer:
     def _pause(self, view: JobView) -> None:
         if view.pause is not None and (action := about(view.pause)):
             self.line(Line("about", action, "action"))
-        for number, command in enumerate(how_to_answer(view)):
+        for number, command in enumerate(how_to_answer(view, self._options)):
             self.line(Line("" if number else "answer with", command))
 
     def _entry(self, label: str, body: Text, tone: Tone) -> None:
@@ -154,6 +162,7 @@ def print_trace(
     after: str = "0",
     following: bool = False,
     full: bool = False,
+    options: str = "",
 ) -> JobView:
     """Print a job's trace: its steps, pauses and signals, its answer and its totals.
 
@@ -161,13 +170,14 @@ def print_trace(
         after: the offset (an event's id) behind which to begin.
         following: go on until the job has ended.
         full: observations and plans whole instead of their beginnings.
+        options: of the commands that are shown, such as ``--embedded``.
 
     Returns where the job stands at the end.
 
     Raises:
         JobNotFound, StoreUnavailable
     """
-    printer = Printer(console, store, job_id, full=full)
+    printer = Printer(console, store, job_id, full=full, options=options)
     printer.head()
     events = follow(store, job_id, after) if following else written(store, job_id, after)
     for event in events:

@@ -142,9 +142,14 @@ def about(pause: Pause) -> str:
     return action_text(action.tool, action.arguments)
 
 
-def how_to_answer(view: JobView) -> list[str]:
-    """The commands that the job's open pause takes; none if it is not paused."""
+def how_to_answer(view: JobView, options: str = "") -> list[str]:
+    """The commands that the job's open pause takes; none if it is not paused.
+
+    Args:
+        options: that each of them needs, such as ``--embedded``.
+    """
     if view.pause is None:
         return []
     known = [_SIGNALS.get(kind, f"signal {{job}} {kind}") for kind in view.pause.accepts]
-    return [f"stepkeeper {form.format(job=view.job_id)}" for form in known]
+    end = f" {options}" if options else ""
+    return [f"stepkeeper {form.format(job=view.job_id)}{end}" for form in known]

@@ -7,7 +7,7 @@ from typing import Annotated
 import pytest
 import typer
 
-from worker.cli.command import command
+from worker.cli.command import Common, command
 from worker.cli.session import Session
 
 
@@ -54,3 +54,11 @@ def test_a_lone_embedded_swallows_no_argument(arguments: list[str], embedded: st
 
 def test_behind_two_dashes_stands_text() -> None:
     assert parsed(["--", "--embedded"])[:3] == ("--embedded", False, None)
+
+
+@pytest.mark.parametrize(
+    ("embedded", "options"),
+    [(None, ""), ("", "--embedded"), ("/my data", "'--embedded=/my data'")],
+)
+def test_a_command_that_is_shown_finds_the_same_store(embedded: str | None, options: str) -> None:
+    assert Common(embedded=embedded).options == options

@@ -137,6 +137,7 @@ def test_each_kind_that_a_pause_takes_has_its_command() -> None:
         'stepkeeper signal j happened "RESULT"',
         "stepkeeper signal j dance",
     ]
+    assert how_to_answer(view(pause), "--embedded")[1] == "stepkeeper extend j AMOUNT --embedded"
     assert how_to_answer(view()) == []
 
 
