@@ -84,7 +84,7 @@ def test_one_without_a_time_and_a_hint_of_ours_are_left_to_the_pool(
 def test_without_its_store_celery_keeps_the_time(
     store: MemoryStore, task: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def away(*_: Any) -> None:
+    def away(*_: Any, **__: Any) -> None:
         raise StoreUnavailable("Redis is away")
 
     monkeypatch.setattr(store, "create", away)
