@@ -33,7 +33,7 @@ because each commit writes three of them to the append-only file.
 ``{sk:P}:ready:…``        zset    jobs of a lane and tenant that wait for their turn, in order
 ``{sk:P}:parked:TENANT``  set     lanes in which a tenant at its limit waits
 ``{sk:P}:used:DAY``       hash    steps that each tenant has used on a day (UTC), for two days
-``{sk:f}:limits``         hash    limits of models that were set at run time, JSON by model key
+``sk:limits``             hash    limits of models that were set at run time, JSON by model key
 ``{sk:f:KEY}:…``          (some)  the use of one model key, and its queue: see ``worker.flow.redis``
 ``sk:agents``             hash    agents that workers have announced
 ``sk:workers``            hash    the workers themselves, by node name, and their last heartbeat

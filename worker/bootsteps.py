@@ -207,12 +207,16 @@ class Keeper(bootsteps.StartStopStep):
         """Notice limits of models that were set at run time; the pool's processes read them."""
         service = self._service
         lookout = Lookout(lambda: service.ledger.limits(), service.limits_tick)
+        told = ""
         while not self._done.is_set():
             try:
                 with no_fork():
                     lookout.look()
+                told = ""
             except StoreUnavailable as error:
-                log.warning("limits of models: %s", error)
+                if str(error) != told:  # not every two seconds
+                    log.warning("limits of models: %s", error)
+                told = str(error)
             except Exception:
                 log.exception("limits of models: failed; looked at again")
             self._done.wait(LOOK_EVERY_S)

@@ -14,8 +14,9 @@ from api_client.errors import StoreUnavailable
 from api_client.survey import SurveyStore
 from worker.celery_config import ours
 from worker.doctor import celery_rules, environment, fleet, model_api, model_limits, server
-from worker.doctor.findings import Finding, Findings, error
+from worker.doctor.findings import Finding, Findings, error, warning
 from worker.flow.assemble import ledger_on
+from worker.flow.redis import RedisLedger
 from worker.settings import Settings
 
 
@@ -84,9 +85,7 @@ def _store(patient: Patient, app: Celery) -> Findings:
             return
         store = SurveyStore(client, partitions=settings.partitions, where=where)
         survey, agents = store.survey(), store.agents()
-        ledger = ledger_on(client, settings)
-        limits = {**settings.model_limits, **ledger.limits()}
-        yield from model_limits.check(limits, {key: ledger.use(key) for key in limits})
+        yield from _limits(ledger_on(client, settings), settings)
         with translated(where):
             seconds, micros = client.time()
     now_ms = seconds * 1000 + micros // 1000
@@ -94,3 +93,17 @@ def _store(patient: Patient, app: Celery) -> Findings:
     if patient.workers:
         fleet.ask_broker(app, told)
     yield from fleet.check(told)
+
+
+def _limits(ledger: RedisLedger, settings: Settings) -> Findings:
+    """Limits of models, as far as this user may read them."""
+    try:
+        limits = {**settings.model_limits, **ledger.limits()}
+        uses = {key: ledger.use(key) for key in limits}
+    except StoreUnavailable as reason:
+        yield warning(
+            model_limits.AREA, "ACL SETUSER", f"the limits of models cannot be read: {reason}",
+            "allow ~sk:limits and ~{sk:*",
+        )  # fmt: skip
+        return
+    yield from model_limits.check(limits, uses)

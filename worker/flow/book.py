@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import mmap
 import threading
+import time
 from collections.abc import Callable, Mapping
 
 from api_client.errors import StoreUnavailable
@@ -59,6 +60,7 @@ class LimitBook:
         self._stored = stored
         self._tick = tick
         self._seen = 0
+        self._not_before_s = 0.0
         self._limits: Mapping[str, Limit] = own
         self._lock = threading.Lock()
 
@@ -80,12 +82,13 @@ class LimitBook:
     def _read(self) -> None:
         with self._lock:
             tick = self._tick.value
-            if self._seen == tick:
+            if self._seen == tick or time.monotonic() < self._not_before_s:
                 return
             try:
                 self._limits = {**self._own, **self._stored()}
                 self._seen = tick
             except StoreUnavailable as error:
+                self._not_before_s = time.monotonic() + LOOK_EVERY_S
                 log.warning("limits of models: those known before still hold: %s", error)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import threading
 import time
@@ -24,7 +25,7 @@ from worker.flow.base import (
 )
 from worker.flow.book import LimitBook
 from worker.flow.holds import Holds
-from worker.messages import Message
+from worker.messages import Message, system
 from worker.models.base import ModelError, ModelReply, ModelRequest
 from worker.telemetry.observer import NOBODY, LimitRefused, LimitWaited, Observer
 
@@ -111,7 +112,7 @@ class Gate:
         """A call with its estimate: the tokens of its input, and those of a usual reply."""
         tokens = 0
         if limit is not None and limit.tpm is not None:
-            tools = [{"content": list(request.tools)}] if request.tools else []
+            tools = [system(json.dumps(request.tools))] if request.tools else []
             sent = caller.count([*request.messages, *tools])
             tokens = sent + round(self._output.get(key, FIRST_OUTPUT))
             tokens = tokens if sent > limit.tpm else min(tokens, limit.tpm)

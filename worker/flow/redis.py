@@ -27,7 +27,7 @@ from worker.flow.base import (
 
 log = logging.getLogger(__name__)
 
-LIMITS = "{sk:f}:limits"
+LIMITS = "sk:limits"
 """Hash: the limits set at run time, JSON by model key."""
 
 _SCRIPTS = Scripts("worker.flow")
