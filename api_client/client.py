@@ -191,6 +191,8 @@ def _producer_app(broker_url: str) -> Celery:
     from celery import Celery
 
     from api_client.celery_urls import for_celery
+    from api_client.protection import protection
+    from api_client.signing import signed
 
     broker = for_celery(broker_url)
     sockets = {"socket_timeout": 2, "socket_connect_timeout": 2} if broker.is_redis else {}
@@ -200,5 +202,6 @@ def _producer_app(broker_url: str) -> Celery:
         broker_transport_options=broker.options | sockets,
         broker_use_ssl=broker.tls,
         task_publish_retry_policy={"max_retries": 1, "interval_start": 0.1},
+        **signed(protection()),
     )
     return app

@@ -13,6 +13,7 @@ from celery.worker.consumer import Consumer
 
 from api_client.celery_urls import for_celery
 from api_client.errors import InvalidInput
+from api_client.signing import SERIALIZER, signed
 from worker import watching
 from worker.consumer import OneByOne
 from worker.settings import Settings
@@ -72,6 +73,7 @@ def ours(settings: Settings) -> dict[str, Any]:
         "result_expires": RESULT_EXPIRES_S,
         "worker_cancel_long_running_tasks_on_connection_loss": False,
         "worker_hijack_root_logger": False,
+        **signed(settings),
     }
 
 
@@ -87,10 +89,12 @@ def protect(app: Celery) -> None:
             f"Celery setting accept_content={sorted(accepted)!r}: jobs are JSON only; "
             "set accept_content=['json']"
         )
-    if app.conf.task_serializer != "json" or app.conf.result_serializer != "json":
+    readable = app.conf.task_serializer in ("json", SERIALIZER)
+    if not readable or app.conf.result_serializer != "json":
         raise InvalidInput(
             f"Celery settings task_serializer={app.conf.task_serializer!r}, "
-            f"result_serializer={app.conf.result_serializer!r}: set both to 'json'"
+            f"result_serializer={app.conf.result_serializer!r}: "
+            "set both to 'json' (the first may be 'auth')"
         )
 
 

@@ -13,14 +13,15 @@ from pydantic_settings import NoDecode, SettingsConfigDict
 from api_client.connection import DEFAULT_URL
 from api_client.contract import DEFAULT_RETENTION_S
 from api_client.errors import InvalidInput
+from api_client.protection import Protection
 from api_client.records import one_line
 from api_client.sizes import Sizes
 from worker.flow.base import KEY_PATTERN, Limit
 from worker.runner import RunnerSettings
 
 
-class Settings(Sizes):
-    """Everything a worker can be told from outside; how large things may be stands in ``Sizes``.
+class Settings(Sizes, Protection):
+    """Everything a worker can be told from outside; further fields stand in the bases.
 
     Attributes:
         redis_url: the store.

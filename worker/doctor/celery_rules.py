@@ -75,7 +75,7 @@ RULES = (
         "['json']",
     ),
     Rule(
-        "task_serializer", "error", lambda value, _: value != "json",
+        "task_serializer", "error", lambda value, _: value not in ("json", "auth"),
         "messages are written as {value}; jobs are JSON only",
         "'json'",
     ),

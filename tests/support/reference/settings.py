@@ -9,6 +9,7 @@ from pydantic import SecretStr
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings
 
+from api_client.protection import Protection
 from api_client.sizes import Sizes
 from tests.support.reference.markup import attributes, code, page, table
 from worker.settings import Settings
@@ -22,6 +23,11 @@ LEAD = (
 GROUPS: tuple[tuple[str, str, type[BaseSettings]], ...] = (
     ("Workers", "Read by `stepkeeper worker`, and by `install(app)` in an app of yours.", Settings),
     ("How large things may be", "Read by workers and by every program that submits.", Sizes),
+    (
+        "Signed messages and encryption",
+        "Read by workers and by every program that submits or reads.",
+        Protection,
+    ),
     ("The web server", "Read by `stepkeeper serve`.", WebSettings),
 )
 MODEL = (
@@ -44,7 +50,8 @@ def _table(kind: type[BaseSettings]) -> str:
         name: text for base in reversed(kind.__mro__) for name, text in attributes(base).items()
     }
     prefix = kind.model_config.get("env_prefix") or "STEPKEEPER_"
-    own = [name for name in kind.model_fields if kind is Sizes or name not in Sizes.model_fields]
+    shared = {*Sizes.model_fields, *Protection.model_fields}
+    own = [name for name in kind.model_fields if kind in (Sizes, Protection) or name not in shared]
     rows = [
         (code(f"{prefix}{name}".upper()), code(_default(kind.model_fields[name])), told[name])
         for name in own

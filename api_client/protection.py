@@ -1,0 +1,45 @@
+"""Settings that protect messages and stored texts: read once, in services and workers alike."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from pydantic import ValidationError
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from api_client.errors import InvalidInput
+
+
+class Protection(BaseSettings):
+    """Off if nothing is set; needs the extra ``encryption``.
+
+    Attributes:
+        signing_key: path of the private key (PEM, RSA) with which this program signs its Celery
+            messages. With it unsigned messages and commands are refused.
+        signing_cert: path of the certificate of that key.
+        signing_cert_store: path of a folder with the certificates of all programs whose messages
+            are accepted.
+    """
+
+    model_config = SettingsConfigDict(env_prefix="STEPKEEPER_", frozen=True, extra="ignore")
+
+    signing_key: str = ""
+    signing_cert: str = ""
+    signing_cert_store: str = ""
+
+
+@cache
+def protection() -> Protection:
+    """What protects this process's messages and texts; its environment is read once.
+
+    Raises:
+        InvalidInput: a variable that cannot be used.
+    """
+    try:
+        return Protection()
+    except ValidationError as error:
+        wrong = "; ".join(
+            f"STEPKEEPER_{str(item['loc'][0]).upper()}: {item['msg']}"
+            for item in error.errors(include_url=False, include_input=False)
+        )
+        raise InvalidInput(f"settings: {wrong}") from None
