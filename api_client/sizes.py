@@ -144,7 +144,11 @@ def size_of(value: Any) -> int:
     while rest:
         item = rest.pop()
         if isinstance(item, str):
-            size += utf8_length(item) + 3
+            size += (len(item) if item.isascii() else utf8_length(item)) + 3
+        elif type(item) is dict:  # asked first: whether something is a Mapping takes far longer
+            size += 2
+            rest += item
+            rest += item.values()
         elif isinstance(item, Mapping):
             size += 2
             rest += item.keys()
