@@ -150,6 +150,7 @@ class WorkerProcess(RunningWorker):
         env: further environment variables.
         options: further arguments of the worker.
         before: words before the command, such as one that runs it elsewhere.
+        root: the work tree whose code it runs.
     """
 
     def __init__(
@@ -164,6 +165,7 @@ class WorkerProcess(RunningWorker):
         env: dict[str, str] | None = None,
         options: tuple[str, ...] = (),
         before: tuple[str, ...] = (),
+        root: Path = ROOT,
     ) -> None:
         own = settings(url, agents, concurrency, env)
         self.process = subprocess.Popen(
@@ -171,8 +173,8 @@ class WorkerProcess(RunningWorker):
                 *(*before, sys.executable, "-m", "celery"),
                 *arguments(app, name, pool, concurrency, options),
             ],
-            cwd=ROOT,
-            env={**os.environ, "PYTHONPATH": str(ROOT), **own},
+            cwd=root,
+            env={**os.environ, "PYTHONPATH": str(root), **own},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
