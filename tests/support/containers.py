@@ -14,6 +14,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 WAIT_S = 180.0
@@ -110,7 +111,7 @@ def main(project: str, url: str, flower: str) -> None:
     """Run the demo."""
     containers = Containers(project)
     for service in ("redis", "model", "worker", "serve", "flower"):
-        wait(lambda name=service: containers.healthy(name), f"{service} is healthy")
+        wait(partial(containers.healthy, service), f"{service} is healthy")
         say(f"{service} is healthy")
     made = ("stepkeeper", "keys", "create", "anna", "--role", "submit", "--role", "review")
     api = Api(url, podman("exec", containers.of("serve"), *made).strip())
