@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from api_client.store import JobStore
 from api_client.tenants import DEFAULT_POLICY, Tenant, TenantPolicy, make_policy
+
+_LIMITS = ("concurrency", "backlog")
 
 
 class TenantDesk:
@@ -21,13 +21,23 @@ class TenantDesk:
         """What tenants may have, by name; ``*`` is for those not named, ``""`` for all together."""
         return self._store.policies()
 
-    def set_tenant(self, name: str, **changes: Any) -> TenantPolicy:
+    def set_tenant(
+        self,
+        name: str,
+        *,
+        weight: float | None = None,
+        concurrency: int | None = None,
+        backlog: int | None = None,
+    ) -> TenantPolicy:
         """Change what a tenant may have, for all workers, from its next turn on.
+
+        What is not named stays as it is.
 
         Args:
             name: of the tenant; ``*``: each that has no policy; ``""``: the whole store.
-            changes: fields of ``TenantPolicy``: ``weight``, ``concurrency``, ``backlog``; what is
-                not named stays as it is.
+            weight: its share of the steps, against the weights of others.
+            concurrency: jobs that may run at once; 0: no limit.
+            backlog: jobs that may wait to run; 0: no limit.
 
         Returns what it may have now.
 
@@ -35,6 +45,9 @@ class TenantDesk:
             InvalidInput: names the field, the value and what is wrong.
             StoreUnavailable
         """
+        given = {"weight": weight, "concurrency": concurrency, "backlog": backlog}
+        named = {field: value for field, value in given.items() if value is not None}
+        changes = {f: None if f in _LIMITS and v == 0 else v for f, v in named.items()}
         policy = make_policy(name, changes, self._store.policies().get(name, DEFAULT_POLICY))
         self._store.set_policy(name, policy)
         return policy

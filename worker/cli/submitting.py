@@ -62,13 +62,18 @@ def submit(
         tenant=tenant,
         labels=label or (),
         delay_s=delay,
-        priority=int(priority) if (priority or "").isdigit() else priority,
+        priority=_priority(priority),
         check_agent=not no_check,
     )
     if wait:
         return _watch(session, job_id, timeout)
     session.out.result({"job_id": job_id}, job_id)
     return failures.OK
+
+
+def _priority(given: str | None) -> int | str | None:
+    """A number is one of the broker's; anything else names a class."""
+    return int(given) if given is not None and given.isdigit() else given
 
 
 def _watch(session: Session, job_id: str, timeout_s: float) -> int:

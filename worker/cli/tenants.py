@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -80,13 +80,10 @@ def set_policy(
     ] = None,
 ) -> int:
     """Change what a tenant may have; what is not named stays. Holds at once, for all workers."""
-    given = {"weight": weight, "concurrency": concurrency, "backlog": backlog}
-    changes: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
     chosen = _chosen(name, everybody)
-    for key in ("concurrency", "backlog"):
-        if changes.get(key) == 0:
-            changes[key] = None
-    policy = session.client.set_tenant(chosen, **changes)
+    policy = session.client.set_tenant(
+        chosen, weight=weight, concurrency=concurrency, backlog=backlog
+    )
     value = {"tenant": chosen, "policy": policy.model_dump()}
     session.out.result(value, f"{_called(chosen)}: {_words(policy)}")
     return failures.OK

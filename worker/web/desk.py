@@ -317,15 +317,20 @@ class Desk:
         policies = self._client.policies()
         return found, {name: policies[name] for name in general if name in policies}
 
-    def set_tenant(self, name: str, policy: Mapping[str, Any]) -> TenantPolicy:
-        """Say what a tenant may have.
+    def set_tenant(self, name: str, policy: TenantPolicy) -> TenantPolicy:
+        """Say what a tenant may have, in place of its policy so far.
 
         Raises:
             InvalidInput
             Problem: the key belongs to a tenant.
         """
         self._for_all_tenants()
-        return self._client.set_tenant(name, **policy)
+        return self._client.set_tenant(
+            name,
+            weight=policy.weight,
+            concurrency=policy.concurrency or 0,
+            backlog=policy.backlog or 0,
+        )
 
     def forget_tenant(self, name: str) -> None:
         """Forget what a tenant may have; raises what ``set_tenant`` does."""

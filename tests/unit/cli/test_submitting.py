@@ -32,7 +32,7 @@ def test_everything_that_belongs_to_a_job_can_be_given(desk: Desk) -> None:
         metadata='{"user": 1}',
         tenant="t1",
         label=["cs", "de"],
-        priority=3,
+        priority="3",
         delay=60.0,
     )
     view = desk.store.read(said.out.strip())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from api_client.errors import BacklogFull, InvalidInput
@@ -56,7 +58,7 @@ def test_the_list_shows_shares_and_where_jobs_stand(desk: Desk) -> None:
     ],
 )
 def test_what_makes_no_sense_is_refused(
-    desk: Desk, arguments: dict[str, object], words: str
+    desk: Desk, arguments: dict[str, Any], words: str
 ) -> None:
     with pytest.raises(InvalidInput, match=words):
         desk.run(tenants.set_policy, **arguments)

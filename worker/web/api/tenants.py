@@ -6,6 +6,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Body, Path, Response
 
+from api_client.tenants import TenantPolicy
 from worker.web.api.strict import StrictRoute
 from worker.web.callers import Role
 from worker.web.documents import POLICY, TENANTS, answer, errors, for_roles
@@ -50,7 +51,7 @@ def set_tenant(
     desk: DeskHere,
 ) -> TenantAnswer:
     """Say what a tenant may have, for all workers, from its next turn on."""
-    return TenantAnswer(name=name, policy=desk.set_tenant(name, body.model_dump()))
+    return TenantAnswer(name=name, policy=desk.set_tenant(name, TenantPolicy(**body.model_dump())))
 
 
 @router.delete(
