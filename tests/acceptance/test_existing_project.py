@@ -78,7 +78,7 @@ def check_old_work(project: Project, worker: RunningWorker) -> None:
 
 
 def test_the_readme_names_one_dependency_and_three_lines() -> None:
-    [extra] = set(re.findall(r"pip install 'stepkeeper\[(\w+)\]'\nexport", README))
+    [extra] = set(re.findall(r"pip install 'stepkeeper\[(\w+)\]'$", README, re.MULTILINE))
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert extra in extras["optional-dependencies"]
     assert "one dependency and three lines" in README
