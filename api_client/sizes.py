@@ -146,16 +146,16 @@ def size_of(value: Any) -> int:
         if isinstance(item, str):
             size += (len(item) if item.isascii() else utf8_length(item)) + 3
         elif type(item) is dict:  # asked first: whether something is a Mapping takes far longer
-            size += 2
+            size += 3
             rest += item
             rest += item.values()
         elif isinstance(item, Mapping):
-            size += 2
+            size += 3
             rest += item.keys()
             rest += item.values()
         elif isinstance(item, (list, tuple)):
-            size += 2
+            size += 3
             rest += item
         else:
-            size += 5
+            size += 6  # as much as "false,"
     return size
