@@ -107,7 +107,6 @@ class Lookout:
             StoreUnavailable
         """
         now = dict(self._stored())
-        if now != self._last:
-            if self._last is not None:
-                self._tick.raise_()
+        if now != self._last:  # the first time as well: a child may have read before this look
             self._last = now
+            self._tick.raise_()

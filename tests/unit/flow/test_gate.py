@@ -370,6 +370,16 @@ def test_the_store_is_asked_when_there_is_news_and_else_never() -> None:
     assert asked == 2
 
 
+def test_a_limit_set_before_the_first_look_is_news_to_a_child_that_read_earlier() -> None:
+    stored: dict[str, Limit] = {}
+    tick = Tick()
+    book = LimitBook({}, lambda: dict(stored), tick)
+    assert book.get("m") is None
+    stored["m"] = Limit(rpm=1)
+    Lookout(lambda: dict(stored), tick).look()
+    assert book.get("m") == Limit(rpm=1)
+
+
 def test_a_tick_goes_round() -> None:
     tick = Tick()
     seen = set()
