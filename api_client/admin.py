@@ -9,14 +9,14 @@ from typing import Any, Literal
 
 from redis.exceptions import ResponseError
 
-from api_client.codec import encode
 from api_client.connection import translated
 from api_client.contract import SCHEMA_VERSION, JobSpec, JobStatus, JobView
 from api_client.errors import Conflict, StoreUnavailable
-from api_client.records import dumps
+from api_client.records import MESSAGE, dumps, field_text, sealed_run
 from api_client.redis_store import FIRST_HINT_GRACE_MS, labels_of
 from api_client.refusals import not_found
 from api_client.runs import number, numbered
+from api_client.sealing import seal
 from api_client.survey import POISON, SurveyStore
 from api_client.tenants import turn_of
 
@@ -188,17 +188,17 @@ class AdminStore(SurveyStore):
         spec = like.model_copy(update={"job_id": new, "message": message})
         args: list[Any] = [
             new,
-            encode(spec.model_dump_json(exclude_defaults=True)),
+            seal(spec.model_dump_json(exclude_defaults=True), new, "spec"),
             spec.agent,
             SCHEMA_VERSION,
             spec.retention_s,
             FIRST_HINT_GRACE_MS,
-            number(0, beginning.run) if beginning.run else "",
+            sealed_run(new, number(0, beginning.run)) if beginning.run else "",
             dumps(beginning.record),
             spec.tenant,
             labels_of(spec),
             *turn_of(spec),
-            *(encode(dumps(message)) for message in beginning.messages),
+            *(seal(dumps(message), new, MESSAGE) for message in beginning.messages),
         ]
         if not self._run("fork", self._keys(new).of_transition(new), args):
             raise Conflict(f"job {new} exists already; choose another id")
@@ -210,7 +210,7 @@ class AdminStore(SurveyStore):
             raise Conflict(f"job {job_id} is {view.status}; only a job that has ended is forked")
         with translated(self._where):
             run = self._redis.hget(self._keys(job_id).job(job_id), "run")
-        _, state = numbered(None if run is None else run.decode())
+        _, state = numbered(None if run is None else field_text(job_id, "run", run))
         return view, state or ""
 
     def release(self, job_id: str) -> JobSpec:

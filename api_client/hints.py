@@ -18,6 +18,7 @@ from kombu.exceptions import OperationalError
 from kombu.utils.json import dumps as kombu_dumps
 
 from api_client.contract import JobSpec, task_name
+from api_client.sealing import keyring
 from api_client.tenants import RANKS
 
 log = logging.getLogger(__name__)
@@ -135,7 +136,10 @@ def try_hint(app: Celery, spec: JobSpec) -> bool:
 
 
 def shown_arguments(spec: JobSpec) -> tuple[list[Any], dict[str, Any]]:
-    """What a hint shows as its arguments: the input, cut if long; workers read the record."""
+    """What a hint shows as its arguments: the input, cut if long; workers read the record.
+
+    Where the store is encrypted the input is not shown.
+    """
     text = spec.input if isinstance(spec.input, str) else json.dumps(spec.input)
     shown = spec.input
     if len(text) > MAX_SHOWN_CHARACTERS:
@@ -145,4 +149,4 @@ def shown_arguments(spec: JobSpec) -> tuple[list[Any], dict[str, Any]]:
         kwargs["tenant"] = spec.tenant
     if spec.labels:
         kwargs["labels"] = list(spec.labels)
-    return [shown], kwargs
+    return [] if keyring() else [shown], kwargs

@@ -12,6 +12,10 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from api_client.contract import Contract
+from api_client.sealing import unseal
+
+LIVE = "live"
+"""The place for which its records are sealed."""
 
 LIVE_TTL_S = 3600
 """Seconds that a live stream is kept after its last piece."""
@@ -44,7 +48,7 @@ class LiveRecord(Contract):
     tool: str = ""
 
 
-def read_live(record_id: bytes, fields: Mapping[bytes, bytes]) -> LiveRecord:
+def read_live(job_id: str, record_id: bytes, fields: Mapping[bytes, bytes]) -> LiveRecord:
     """One record of a live stream."""
-    data: dict[str, Any] = json.loads(fields[b"d"])
+    data: dict[str, Any] = json.loads(unseal(fields[b"d"], job_id, LIVE))
     return LiveRecord(id=record_id.decode(), **data)

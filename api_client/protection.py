@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from functools import cache
 
-from pydantic import ValidationError
+from pydantic import SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from api_client.errors import InvalidInput
 
 
 class Protection(BaseSettings):
-    """Off if nothing is set; needs the extra ``encryption``.
+    """Both are off if nothing is set; each needs the extra ``encryption``.
 
     Attributes:
         signing_key: path of the private key (PEM, RSA) with which this program signs its Celery
@@ -19,6 +19,8 @@ class Protection(BaseSettings):
         signing_cert: path of the certificate of that key.
         signing_cert_store: path of a folder with the certificates of all programs whose messages
             are accepted.
+        encryption_keys: with which texts are encrypted in the store, comma separated: the first
+            encrypts, all decrypt. ``stepkeeper new-key`` makes one. The same in every program.
     """
 
     model_config = SettingsConfigDict(env_prefix="STEPKEEPER_", frozen=True, extra="ignore")
@@ -26,6 +28,7 @@ class Protection(BaseSettings):
     signing_key: str = ""
     signing_cert: str = ""
     signing_cert_store: str = ""
+    encryption_keys: SecretStr = SecretStr("")
 
 
 @cache

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from pydantic import ValidationError
 from pydantic_core import PydanticSerializationError, to_json
 
 from api_client import runs
-from api_client.codec import decode, decoded
 from api_client.contract import (
     SCHEMA_VERSION,
     AnsweredPause,
@@ -28,8 +27,12 @@ from api_client.contract import (
 from api_client.errors import InvalidInput, JobUnreadable, shorten
 from api_client.refusals import unreadable
 from api_client.runs import numbered, read_run, read_usage
+from api_client.sealing import CannotOpen, hide, keyring, reveal, seal, unseal, unsealed
 
 _SHOWN_CHARACTERS = 60
+
+# Places in a job for which something is sealed; others are called as their field is.
+MESSAGE, TRACE, OUTCOME, PAUSE, MAIL = "message", "trace", "outcome", "pause", "mail"
 
 EVENT_ID_PATTERN = re.compile(r"[0-9]{1,18}(-[0-9]{1,18})?", re.ASCII)
 
@@ -43,9 +46,14 @@ def dumps(value: Any) -> str:
 
 
 def pairs(flat: Iterable[bytes]) -> dict[str, str]:
-    """A flat reply of field, value, field, value … as a dict of texts."""
-    items = [decoded(item) for item in flat]
+    """A flat reply of field, value, field, value … as a dict of texts; not for a job's record."""
+    items = [item.decode() for item in flat]
     return dict(zip(items[::2], items[1::2], strict=True))
+
+
+def record_of(job_id: str, flat: Sequence[bytes]) -> dict[str, str]:
+    """A job's record from a flat reply; raises what ``texts_of`` does."""
+    return texts_of(job_id, dict(zip(flat[::2], flat[1::2], strict=True)))
 
 
 def read_view(record: Mapping[str, str]) -> JobView:
@@ -88,7 +96,7 @@ def read_record(job_id: str, raw: Mapping[bytes, bytes]) -> JobView:
         JobUnreadable: says what is wrong with the record.
     """
     try:
-        return read_view(texts_of(raw))
+        return read_view(texts_of(job_id, raw))
     except JobUnreadable as error:
         raise unreadable(job_id, "record", str(error)) from None
     except ValidationError as error:
@@ -99,13 +107,89 @@ def read_record(job_id: str, raw: Mapping[bytes, bytes]) -> JobView:
         raise unreadable(job_id, "record", " ".join(str(error).split())) from None
 
 
-def texts_of(raw: Mapping[bytes, bytes]) -> dict[str, str]:
-    """A hash as texts.
+_SHOWN_OF_PAUSE = ("id", "kind", "accepts", "labels", "step")
+PARTLY = {"pause": PAUSE, "outcome": OUTCOME, "cancel": OUTCOME}
+_PLACES = {"mail": MAIL, "message": MAIL, "pause_wanted": "halt"}
+
+
+def spec_of(job_id: str, stored: bytes) -> JobSpec:
+    """The spec in a job's record.
 
     Raises:
+        JobUnreadable
+    """
+    try:
+        return JobSpec.model_validate_json(unseal(stored, job_id, "spec"))
+    except ValidationError as error:
+        raise unreadable(job_id, "record", one_line(error)) from None
+    except ValueError as error:
+        raise unreadable(job_id, "record", str(error)) from None
+
+
+def texts_of(job_id: str, raw: Mapping[bytes, bytes]) -> dict[str, str]:
+    """A job's hash as texts.
+
+    Raises:
+        CannotOpen: one of them is encrypted, and this program cannot open it.
         ValueError: one of them was packed in a way that this program does not know.
     """
-    return {name.decode(): decoded(value) for name, value in raw.items()}
+    return {name.decode(): field_text(job_id, name.decode(), raw[name]) for name in raw}
+
+
+def field_text(job_id: str, name: str, value: bytes) -> str:
+    """One field of a job's record; raises what ``texts_of`` does."""
+    if name == "run":
+        return _run_text(job_id, value)
+    if place := PARTLY.get(name):
+        return reveal(unsealed(value, job_id, place), job_id, place)
+    return unsealed(value, job_id, field_place(name))
+
+
+def field_place(name: str) -> str:
+    """The place for which a field of a record is sealed."""
+    kind = name.partition(":")[0]
+    return _PLACES.get(kind, kind)
+
+
+def _run_text(job_id: str, value: bytes) -> str:
+    seq, blank, run = value.partition(b" ")
+    return (seq + blank + unseal(run, job_id, "run")).decode()
+
+
+def sealed_run(job_id: str, numbered_run: str) -> str | bytes:
+    """The ``run`` field as it is stored: the number of its commit can be read by scripts."""
+    seq, blank, run = numbered_run.partition(" ")
+    sealed = seal(run, job_id, "run")
+    if isinstance(sealed, str):
+        return numbered_run
+    return (seq + blank).encode() + sealed
+
+
+def stored_outcome(outcome: Outcome, job_id: str) -> str | bytes:
+    """An outcome as it is stored. Scripts read why a job failed, so that stays as it is."""
+    if outcome.ok:
+        return seal(outcome.model_dump_json(), job_id, OUTCOME)
+    return hide(outcome.model_dump(mode="json"), ("ok", "reason"), job_id, OUTCOME)
+
+
+def stored_pause(pause: Pause, job_id: str) -> str:
+    """A pause as it is stored; scripts read who may answer it, in which way and until when."""
+    text = pause.stored()
+    if not keyring():
+        return text
+    value = json.loads(text)
+    shown = {name: value[name] for name in _SHOWN_OF_PAUSE if name in value}
+    if "timetable" in value:
+        shown["timetable"] = [
+            {name: item for name, item in entry.items() if name != "signal"}
+            for entry in value["timetable"]
+        ]
+    return dumps({**shown, **json.loads(hide(value, (), job_id, PAUSE))})
+
+
+def event_place(kind: str) -> str:
+    """The place for which a trace record of this kind is sealed; some stand in the record, too."""
+    return kind if kind == "signal" else _PLACES.get(kind, TRACE)
 
 
 def read_message(job_id: str, number: int, text: bytes) -> dict[str, Any]:
@@ -115,12 +199,16 @@ def read_message(job_id: str, number: int, text: bytes) -> dict[str, Any]:
         JobUnreadable: it is no JSON object.
     """
     try:
-        message = json.loads(decode(text))
+        message = json.loads(unseal(text, job_id, MESSAGE))
     except (ValueError, RecursionError) as error:
-        raise unreadable(job_id, f"message {number}", f"not JSON: {error}") from None
+        raise unreadable(job_id, f"message {number}", _why_not_json(error)) from None
     if not isinstance(message, dict):
         raise unreadable(job_id, f"message {number}", f"{shorten(message)} is no JSON object")
     return message
+
+
+def _why_not_json(error: Exception) -> str:
+    return str(error) if isinstance(error, CannotOpen) else f"not JSON: {error}"
 
 
 def _run_of(record: Mapping[str, str]) -> dict[str, Any]:
@@ -191,11 +279,13 @@ def check_offset(after: str) -> None:
         )
 
 
-def read_event(event_id: bytes, fields: Mapping[bytes, bytes]) -> Event:
+def read_event(job_id: str, event_id: bytes, fields: Mapping[bytes, bytes]) -> Event:
     """One record of a trace stream; of the kind ``unreadable`` if somebody else has written it."""
     try:
         [(name, value)] = fields.items()
-        kind, data = runs.read_event(name.decode(), decoded(value))
+        place = event_place(name.decode())
+        text = reveal(unsealed(value, job_id, place), job_id, place)
+        kind, data = runs.read_event(name.decode(), text)
         return Event(id=event_id.decode(), kind=kind, data=data)
     except (ValueError, TypeError) as error:
         why = one_line(error) if isinstance(error, ValidationError) else str(error)

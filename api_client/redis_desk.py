@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from api_client.codec import encode
 from api_client.connection import Client, translated
 from api_client.contract import Delivery, JobEvent, JobStatus, Mail, Wish
 from api_client.errors import InvalidInput, JobUnreadable, shorten
@@ -27,10 +26,11 @@ from api_client.lists import (
     status_of,
     write_cursor,
 )
-from api_client.records import EVENT_ID_PATTERN, read_record, texts_of
+from api_client.records import EVENT_ID_PATTERN, MAIL, TRACE, read_record
 from api_client.redis_walk import Walk
 from api_client.refusals import not_told
 from api_client.scripts import Argument, Scripts
+from api_client.sealing import reveal, seal
 from api_client.workers import RedisWorkers
 
 _SCRIPTS = Scripts("api_client")
@@ -61,12 +61,12 @@ class RedisDesk(RedisWorkers):
     def message(self, job_id: str, mail: Mail, message_id: str) -> None:
         """See ``JobStore.message``."""
         text = mail.model_dump_json(exclude_defaults=True, exclude={"number"})
-        args: list[Argument] = [message_id, encode(text), MAX_UNHEARD]
+        args: list[Argument] = [message_id, seal(text, job_id, MAIL), MAX_UNHEARD]
         self._tell(job_id, "message", args)
 
     def halt(self, job_id: str, wish: Wish) -> None:
         """See ``JobStore.halt``."""
-        self._tell(job_id, "halt", [wish.model_dump_json()])
+        self._tell(job_id, "halt", [seal(wish.model_dump_json(), job_id, "halt")])
 
     def _tell(self, job_id: str, script: str, args: Sequence[Argument]) -> None:
         reply = self._run(script, self._keys(job_id).of_job(job_id), args)
@@ -207,7 +207,11 @@ class RedisDesk(RedisWorkers):
         return found
 
     def _of_post(self, keys: Keys, job_id: str, raw: dict[bytes, bytes]) -> list[Delivery]:
-        fields = texts_of(raw)
+        fields = {
+            name.decode(): value.decode()
+            for name, value in raw.items()
+            if not name.endswith(b":payload")
+        }
         ids = [f"{job_id}/{number}" for number in fields if number.isdigit()]
         due = self._redis.zmscore(keys.outbox, ids) if ids else []
         return [read_delivery(i, fields, d) for i, d in zip(ids, due, strict=True)]
@@ -216,13 +220,14 @@ class RedisDesk(RedisWorkers):
 def _event(places: list[str], entry_id: str, number: int, fields: dict[bytes, bytes]) -> JobEvent:
     """One event; moves the place in its partition on, so that the cursor is right behind it."""
     places[number] = entry_id
+    job_id = fields[b"j"].decode()
     return JobEvent(
         cursor=",".join(places),
-        job_id=fields[b"j"].decode(),
+        job_id=job_id,
         event=fields[b"e"].decode(),
         at=int(entry_id.partition("-")[0]),
         agent=fields[b"a"].decode(),
-        data=json.loads(fields[b"d"]),
+        data=json.loads(reveal(fields[b"d"].decode(), job_id, TRACE)),
     )
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Any, Self
 
-from api_client.codec import decode, encode
 from api_client.connection import Client, connect, describe, translated
 from api_client.contract import (
     JOB_ID_PATTERN,
@@ -22,17 +21,21 @@ from api_client.keys import AGENTS, Keys, partition_of
 from api_client.live import LiveRecord, read_live
 from api_client.permits import act_of, with_permit
 from api_client.records import (
+    TRACE,
     check_offset,
     dumps,
     pairs,
     read_event,
     read_message,
     read_record,
+    spec_of,
+    stored_outcome,
 )
 from api_client.redis_desk import RedisDesk
 from api_client.refusals import cancelled_outcome, not_found, refusal
 from api_client.room import Memory, Quotas
 from api_client.scripts import Argument, Scripts
+from api_client.sealing import hide, seal
 from api_client.store import Cancelled, Created
 from api_client.tenants import RedisTenants, backlog_full, turn_of
 
@@ -108,7 +111,7 @@ class RedisJobStore(RedisDesk, RedisTenants):
         text = spec.model_dump_json(exclude_defaults=True)
         args: list[Argument] = [
             spec.job_id,
-            encode(text),
+            seal(text, spec.job_id, "spec"),
             spec.agent,
             SCHEMA_VERSION,
             spec.retention_s,
@@ -127,8 +130,7 @@ class RedisJobStore(RedisDesk, RedisTenants):
                 self.hold(spec, len(text))
                 return Created(spec, new=True, held=bool(held))
             case [0, stored, held]:
-                known = JobSpec.model_validate_json(decode(stored))
-                return Created(known, new=False, held=bool(held))
+                return Created(spec_of(spec.job_id, stored), new=False, held=bool(held))
             case [_, tenant, present, cap]:
                 raise backlog_full(tenant.decode(), present, cap, len(self._partitions))
         raise AssertionError("create.lua answers in one of three ways")
@@ -193,7 +195,7 @@ class RedisJobStore(RedisDesk, RedisTenants):
         if count < 1 or not JOB_ID_PATTERN.fullmatch(job_id):
             return []
         entries = self._stream(self._keys(job_id).trace(job_id), after, count, block_s)
-        return [read_event(event_id, fields) for event_id, fields in entries]
+        return [read_event(job_id, event_id, fields) for event_id, fields in entries]
 
     def live(
         self, job_id: str, after: str = "0", count: int = 1000, block_s: float = 0.0
@@ -203,7 +205,7 @@ class RedisJobStore(RedisDesk, RedisTenants):
         if count < 1 or not JOB_ID_PATTERN.fullmatch(job_id):
             return []
         entries = self._stream(self._keys(job_id).live(job_id), after, count, block_s)
-        return [read_live(record_id, fields) for record_id, fields in entries]
+        return [read_live(job_id, record_id, fields) for record_id, fields in entries]
 
     def _stream(self, key: str, after: str, count: int, block_s: float) -> list[Any]:
         """Entries of a stream behind an offset; waits for the first."""
@@ -224,13 +226,13 @@ class RedisJobStore(RedisDesk, RedisTenants):
         args: list[Argument] = [
             job_id,
             pause_id,
-            encode(signal.model_dump_json()),
+            seal(signal.model_dump_json(), job_id, "signal"),
             signal.kind,
             signal.by,
             signal_id,
             FIRST_HINT_GRACE_MS,
             "" if labels is None else dumps(sorted(labels)),
-            cancelled_outcome(signal.by, signal.note).model_dump_json(),
+            stored_outcome(cancelled_outcome(signal.by, signal.note), job_id),
         ]
         reply = self._run("signal", self._keys(job_id).of_telling(job_id), args)
         answer = [item.decode() for item in reply]
@@ -239,8 +241,9 @@ class RedisJobStore(RedisDesk, RedisTenants):
 
     def cancel(self, job_id: str, by: str = "", note: str = "") -> Cancelled:
         """See ``JobStore.cancel``."""
-        outcome = cancelled_outcome(by, note).model_dump_json()
-        args: list[Argument] = [job_id, dumps({"by": by, "note": note}), outcome]
+        outcome = stored_outcome(cancelled_outcome(by, note), job_id)
+        request = hide({"by": by, "note": note}, ("by",), job_id, TRACE)
+        args: list[Argument] = [job_id, request, outcome]
         reply = self._run("cancel", self._keys(job_id).of_telling(job_id), args)
         match [item.decode() for item in reply]:
             case ["missing"]:

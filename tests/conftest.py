@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
 import pytest
 import redis
 
+from api_client.protection import protection
+from api_client.sealing import keyring, new_key
 from worker.embedded import EmbeddedServer
 
 
@@ -37,6 +39,22 @@ def redis_url(valkey: EmbeddedServer) -> str:
         client.flushall()
         client.script_flush()
     return valkey.url
+
+
+@pytest.fixture
+def encryption(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
+    """This process encrypts what it stores, with a key of its own; called, with others."""
+
+    def use(keys: str) -> None:
+        monkeypatch.setenv("STEPKEEPER_ENCRYPTION_KEYS", keys)
+        protection.cache_clear()
+        keyring.cache_clear()
+
+    use(new_key())
+    yield use
+    monkeypatch.undo()
+    protection.cache_clear()
+    keyring.cache_clear()
 
 
 @pytest.fixture

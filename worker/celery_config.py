@@ -13,6 +13,8 @@ from celery.worker.consumer import Consumer
 
 from api_client.celery_urls import for_celery
 from api_client.errors import InvalidInput
+from api_client.sealed_results import NAME as SEALED_RESULTS
+from api_client.sealed_results import sealed_results
 from api_client.signing import SERIALIZER, signed
 from worker import watching
 from worker.consumer import OneByOne
@@ -74,6 +76,7 @@ def ours(settings: Settings) -> dict[str, Any]:
         "worker_cancel_long_running_tasks_on_connection_loss": False,
         "worker_hijack_root_logger": False,
         **signed(settings),
+        **sealed_results(),
     }
 
 
@@ -90,7 +93,7 @@ def protect(app: Celery) -> None:
             "set accept_content=['json']"
         )
     readable = app.conf.task_serializer in ("json", SERIALIZER)
-    if not readable or app.conf.result_serializer != "json":
+    if not readable or app.conf.result_serializer not in ("json", SEALED_RESULTS):
         raise InvalidInput(
             f"Celery settings task_serializer={app.conf.task_serializer!r}, "
             f"result_serializer={app.conf.result_serializer!r}: "

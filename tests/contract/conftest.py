@@ -10,14 +10,16 @@ from tests.contract.worlds import MemoryWorld, RedisWorld, World
 from worker.store.base import CheckpointStore
 
 
-@pytest.fixture(params=["memory", "redis", "redis-in-4-partitions"])
+@pytest.fixture(params=["memory", "redis", "redis-in-4-partitions", "redis-encrypted"])
 def world(request: pytest.FixtureRequest) -> Iterator[World]:
     """A store that is empty, and its clock."""
     if request.param == "memory":
         yield MemoryWorld()
         return
     url = request.getfixturevalue("redis_url")
-    redis_world = RedisWorld(url, partitions=1 if request.param == "redis" else 4)
+    if request.param == "redis-encrypted":
+        request.getfixturevalue("encryption")
+    redis_world = RedisWorld(url, partitions=4 if request.param == "redis-in-4-partitions" else 1)
     yield redis_world
     redis_world.close()
 

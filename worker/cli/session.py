@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from api_client import AgentClient
     from api_client.admin import AdminStore
     from api_client.connection import Client
+    from api_client.rekeying import RekeyStore
     from api_client.store import JobStore
 
 
@@ -92,6 +93,13 @@ class Session:
         from api_client.admin import AdminStore
 
         return AdminStore.from_url(self.url, partitions=self.common.partitions or 1)
+
+    @cached_property
+    def rekeying(self) -> RekeyStore:
+        """The store, for who changes its keys; raises what ``url`` does."""
+        from api_client.rekeying import RekeyStore
+
+        return RekeyStore.from_url(self.url, partitions=self.common.partitions or 1)
 
     @cached_property
     def client(self) -> AgentClient:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
+from api_client.sealed_results import NAME
 from worker.celery_config import harm_of_backend
 from worker.doctor.findings import Finding, Findings, Level
 from worker.settings import Settings
@@ -80,7 +81,7 @@ RULES = (
         "'json'",
     ),
     Rule(
-        "result_serializer", "error", lambda value, _: value != "json",
+        "result_serializer", "error", lambda value, _: value not in ("json", NAME),
         "results are written as {value}; jobs are JSON only",
         "'json'",
     ),

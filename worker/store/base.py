@@ -73,10 +73,13 @@ class NotClaimed:
     ``newer``: a newer program wrote it, and only that can go on with it; ``detail`` is its schema
     version. ``suspect``: it has begun too often without progress to be run beside others like it;
     ``detail`` is how often. ``turn``: it is another tenant's turn; the job is hinted again when its
-    own has come.
+    own has come. ``locked``: it is encrypted with a key that this program does not have; ``detail``
+    says which and what to do.
     """
 
-    why: Literal["missing", "ended", "paused", "not_due", "busy", "newer", "suspect", "turn"]
+    why: Literal[
+        "missing", "ended", "paused", "not_due", "busy", "newer", "suspect", "turn", "locked"
+    ]
     detail: str = ""
 
 

@@ -9,9 +9,6 @@ from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any
 
-from pydantic import ValidationError
-
-from api_client.codec import decode, decoded, encode
 from api_client.connection import translated
 from api_client.contract import (
     DEFAULT_RETENTION_S,
@@ -26,12 +23,28 @@ from api_client.contract import (
     Pause,
     Wish,
 )
+from api_client.errors import JobUnreadable
 from api_client.keys import AGENTS
-from api_client.live import LIVE_LENGTH, LIVE_TTL_S
-from api_client.records import children_of, dumps, one_line, pairs, read_mail, texts_of
+from api_client.live import LIVE, LIVE_LENGTH, LIVE_TTL_S
+from api_client.records import (
+    MESSAGE,
+    OUTCOME,
+    PAUSE,
+    children_of,
+    dumps,
+    event_place,
+    read_mail,
+    record_of,
+    sealed_run,
+    spec_of,
+    stored_outcome,
+    stored_pause,
+    texts_of,
+)
 from api_client.redis_store import RedisJobStore
 from api_client.runs import number, numbered, write_event
 from api_client.scripts import Argument, Scripts
+from api_client.sealing import CannotOpen, keyring, locked, reveal, seal, unseal, unsealed
 from api_client.tenants import shares_of
 from worker.store.base import (
     Claim,
@@ -66,6 +79,11 @@ MOST_HEADS = 4096
 
 POST_KEPT_S = 3 * 24 * 3600
 """For how long announcements outlive a job that is forgotten sooner."""
+
+LOCKED_MS = 60_000
+"""How long a job is left alone of which something is encrypted with a key that is missing here."""
+
+_OUTCOMES = ("finished", "failed", "cancelled")
 
 POSTED_KEPT = 1000
 """How many announcements the log of those that are over keeps, in each partition."""
@@ -106,14 +124,28 @@ class RedisCheckpointStore(RedisJobStore):
             poison,
             SCHEMA_VERSION,
             wary_of,
+            ",".join(keyring().names),
         ]
         reply = self._call("claim", self._keys(job_id).of_telling(job_id), args)
         kind = reply[0].decode()
         if kind in ("turn", "run", "publish"):
             self._hint_all(reply[5] if kind == "run" else reply[2])
+        if kind == "locked":
+            return self._left_locked(job_id, locked(reply[1].decode()))
         if kind not in ("run", "publish"):
             return NotClaimed(kind, reply[1].decode() if len(reply) > 1 else "")
-        record = pairs(reply[1])
+        try:
+            return self._read_claim(job_id, kind, reply)
+        except CannotOpen as error:
+            self._call("excuse", [self._keys(job_id).job(job_id)], [nonce, LOCKED_MS])
+            return self._left_locked(job_id, str(error))
+
+    def _left_locked(self, job_id: str, why: str) -> NotClaimed:
+        log.error("job %s is left alone: %s", job_id, why)
+        return NotClaimed("locked", why)
+
+    def _read_claim(self, job_id: str, kind: str, reply: Sequence[Any]) -> Claimed | ToPublish:
+        record = record_of(job_id, reply[1])
         if kind == "publish":
             return ToPublish(
                 spec=JobSpec.model_validate_json(record["spec"]),
@@ -123,7 +155,7 @@ class RedisCheckpointStore(RedisJobStore):
             )
         was, waited_ms = reply[3].decode(), int(reply[4])
         return replace(
-            _claimed(record, [json.loads(decode(item)) for item in reply[2]]),
+            _claimed(record, [json.loads(unseal(m, job_id, MESSAGE)) for m in reply[2]]),
             was=JobStatus(was) if was else None,
             waited_ms=waited_ms if was else None,
             crowded=bool(reply[6]),
@@ -174,11 +206,10 @@ class RedisCheckpointStore(RedisJobStore):
     ) -> CommitCall:
         args: list[str | bytes] = [
             str(ticket.seq),
-            number(ticket.seq, progress.run),
-            *write_event(progress.kind, progress.data, _packed),
+            *_stored_progress(ticket, progress),
             "1" if progress.consumes_signal else "0",
             "" if progress.heard is None else str(progress.heard),
-            *map(_packed, progress.messages),
+            *_stored_messages(ticket, progress),
         ]
         general = partial(self._commit_by_general_way, ticket, args)
         call = CommitCall(general, self._where, self._told_of_commits)
@@ -195,19 +226,20 @@ class RedisCheckpointStore(RedisJobStore):
     ) -> JobStatus | None:
         """See ``CheckpointStore.settle``."""
         payload = settlement.payload
+        run, *event = _stored_progress(ticket, progress)
         args: list[Argument] = [
             ticket.job_id,
             ticket.epoch,
             ticket.seq,
-            number(ticket.seq, progress.run),
+            run,
             settlement.status,
-            _stored(payload),
+            _stored(payload, ticket.job_id),
             settlement.delay_ms,
-            *write_event(progress.kind, progress.data, _packed),
+            *event,
             int(progress.consumes_signal),
             ",".join(settlement.channels),
             settlement.steps,
-            *map(_packed, progress.messages),
+            *_stored_messages(ticket, progress),
         ]
         keys = self._keys(ticket.job_id).of_telling(ticket.job_id)
         answer = self._call("settle", keys, args)
@@ -237,7 +269,7 @@ class RedisCheckpointStore(RedisJobStore):
         key = self._keys(job_id).job(job_id)
         with translated(self._where):
             raw = self._redis.hgetall(key)
-        return read_mail(texts_of(raw))
+        return read_mail(texts_of(job_id, raw))
 
     def pace(
         self,
@@ -266,7 +298,9 @@ class RedisCheckpointStore(RedisJobStore):
             posts = zip(reply[::4], reply[1::4], reply[2::4], reply[3::4], strict=True)
             for post_id, text, tries, payload in posts:
                 told = json.loads(text)
-                told["payload"] = decoded(payload) if payload else told["payload"]
+                told["payload"] = _payload(
+                    post_id, told["event"], payload or told["payload"].encode()
+                )
                 found.append(Post(post_id.decode(), tries=int(tries), **told))
         return found
 
@@ -281,13 +315,14 @@ class RedisCheckpointStore(RedisJobStore):
     def emit(self, job_id: str, epoch: int, records: Sequence[Mapping[str, Any]]) -> LiveAnswer:
         """See ``CheckpointStore.emit``."""
         keys = self._keys(job_id)
-        args: list[Argument] = [epoch, LIVE_LENGTH, LIVE_TTL_S, *map(dumps, records)]
+        args: list[Argument] = [epoch, LIVE_LENGTH, LIVE_TTL_S]
+        args += [seal(dumps(record), job_id, LIVE) for record in records]
         return _LIVE_ANSWERS[self._call("emit", [keys.job(job_id), keys.live(job_id)], args)]
 
     def wake(self, job_id: str) -> JobSpec | None:
         """See ``CheckpointStore.wake``."""
         spec = self._call("wake", self._keys(job_id).of_transition(job_id), [job_id])
-        return None if spec is None else JobSpec.model_validate_json(decode(spec))
+        return None if spec is None else spec_of(job_id, spec)
 
     def sweep(self, *, limit: int, grace_ms: int, cap_ms: int) -> list[Hint]:
         """See ``CheckpointStore.sweep``."""
@@ -310,7 +345,8 @@ class RedisCheckpointStore(RedisJobStore):
         for keys in partitions:
             names = [keys.due, keys.job_prefix, keys.index(JobStatus.RUNNING)]
             reply = self._call("abandon", names, [owner_prefix, keep, job_id, delay_ms])
-            freed.extend(JobSpec.model_validate_json(decode(spec)) for spec in reply[1::2])
+            found = zip(reply[::2], reply[1::2], strict=True)
+            freed.extend(spec for item in found for spec in _readable_spec(*item))
         return freed
 
     def announce_slots(self, slots: Slots) -> None:
@@ -361,34 +397,48 @@ def _claimed(record: dict[str, str], messages: list[dict[str, Any]]) -> Claimed:
     )
 
 
-def _packed(value: Any) -> str | bytes:
-    """A JSON value as it is stored."""
-    return encode(dumps(value))
+def _stored_progress(ticket: Ticket, progress: Progress) -> list[str | bytes]:
+    """The run state, and kind and data of the trace record, as they are stored."""
+    job_id, place = ticket.job_id, event_place(progress.kind)
+    run = sealed_run(job_id, number(ticket.seq, progress.run))
+    kind, data = write_event(
+        progress.kind, progress.data, lambda value: seal(dumps(value), job_id, place)
+    )
+    return [run, kind, data]
 
 
-def _stored(payload: Pause | Outcome | None) -> str | bytes:
-    """A pause, or an outcome. Scripts read pauses and failures, so these stay as they are."""
+def _stored_messages(ticket: Ticket, progress: Progress) -> list[str | bytes]:
+    return [seal(dumps(message), ticket.job_id, MESSAGE) for message in progress.messages]
+
+
+def _stored(payload: Pause | Outcome | None, job_id: str) -> str | bytes:
+    """A pause, or an outcome, of which scripts can read what they need."""
     if isinstance(payload, Pause):
-        return payload.stored()
-    if payload is None:
-        return ""
-    text = payload.model_dump_json()
-    return encode(text) if payload.ok else text
+        return stored_pause(payload, job_id)
+    return "" if payload is None else stored_outcome(payload, job_id)
+
+
+def _payload(post_id: bytes, event: str, stored: bytes) -> str:
+    """The pause or the outcome of an announcement."""
+    job_id = post_id.decode().rpartition("/")[0]
+    place = OUTCOME if event in _OUTCOMES else PAUSE
+    return reveal(unsealed(stored, job_id, place), job_id, place)
 
 
 def _hints(found: Sequence[bytes]) -> list[Hint]:
     """Hints from a flat list of job id, status and spec."""
-    items = [decoded(item) for item in found]
-    triples = zip(items[::3], items[1::3], items[2::3], strict=True)
-    return [hint for triple in triples for hint in _readable_hint(*triple)]
+    triples = zip(found[::3], found[1::3], found[2::3], strict=True)
+    return [
+        Hint(spec, JobStatus(status.decode()))
+        for job_id, status, stored in triples
+        for spec in _readable_spec(job_id, stored)
+    ]
 
 
-def _readable_hint(job_id: str, status: str, spec: str) -> list[Hint]:
-    """The hint; none for a record that cannot be read, which must not hold up all the others."""
+def _readable_spec(job_id: bytes, stored: bytes) -> list[JobSpec]:
+    """The spec; none if it cannot be read, which must not hold up all the other jobs."""
     try:
-        return [Hint(JobSpec.model_validate_json(spec), JobStatus(status))]
-    except ValidationError as error:
-        log.error(
-            "job %s stays where it is: its record is unreadable (%s)", job_id, one_line(error)
-        )
+        return [spec_of(job_id.decode(), stored)]
+    except JobUnreadable as error:
+        log.error("left where it is: %s", error)
         return []

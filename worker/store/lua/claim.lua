@@ -5,8 +5,10 @@
 --       5 starts without progress after which the job is poison  6 its outcome then (JSON)
 --       7 highest schema version that the worker reads
 --       8 starts without progress after which the job is left alone for now, 0 for never
+--       9 names of the keys that the worker has, comma separated (api_client/sealing.py)
 -- Returns {"missing"} | {"ended"} | {"paused"} | {"not_due", due} | {"busy", owner}
 --       | {"newer", schema version}: left for a newer worker, untouched
+--       | {"locked", name of a key}: encrypted with a key that the worker does not have, untouched
 --       | {"suspect", starts}: left for a process that runs no other such job
 --       | {"turn", "", jobs to hint}: it is another tenant's turn; this job will be hinted again
 --       | {"run", record (flat list), messages, status before, ms for which it could be claimed,
@@ -29,6 +31,15 @@ if tonumber(job[10]) > tonumber(ARGV[7]) then
 end
 if status == 'paused' then
   return {'paused'}
+end
+local spec = redis.call('HGET', KEYS[1], 'spec')
+if spec and string.sub(spec, 1, 2) == '\1k' then
+  local key = string.gsub(string.sub(spec, 3, 6), '.', function(letter)
+    return string.format('%02x', string.byte(letter))
+  end)
+  if not string.find(ARGV[9] or '', key, 1, true) then
+    return {'locked', key}
+  end
 end
 local ended = status == 'succeeded' or status == 'failed' or status == 'cancelled'
 if ended and job[5] then
