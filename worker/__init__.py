@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from worker.extras import fetch
-
 if TYPE_CHECKING:
     from worker.agent import Agent
     from worker.budget import Price
@@ -65,4 +63,6 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'worker' has no attribute {name!r}")
+    from worker.extras import fetch
+
     return fetch(_HOMES[name], name)
