@@ -84,8 +84,8 @@ def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
         (["sumbit"], "No such command 'sumbit'."),
         (["status", "x", "--nope"], "No such option: --nope"),
         (
-            ["submit", "shop", "x", "--priority", "high"],
-            "Invalid value for '--priority': Input should be a valid integer",
+            ["submit", "shop", "x", "--delay", "soon"],
+            "Invalid value for '--delay': Input should be a valid number",
         ),
         (
             ["submit", "shop", "x", "--timeout", "-1"],
