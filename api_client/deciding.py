@@ -17,7 +17,7 @@ from api_client.inbox import InboxFilter
 from api_client.labels import may_answer
 from api_client.lists import Unreadable
 from api_client.records import one_line
-from api_client.refusals import refusal
+from api_client.refusals import not_paused, refusal
 from api_client.sizes import check_depth, check_size, sizes
 from api_client.store import JobStore
 
@@ -64,7 +64,7 @@ def send_signal(
     view = store.read(job_id)
     if pause_id is None:
         if view.pause is None:
-            raise refusal(job_id, "", decision.kind, "not_paused", view.status)
+            raise not_paused(view)
         pause_id = view.pause.id
     if view.pause is not None and view.pause.id == pause_id:
         check_decision(job_id, view.pause, decision, labels)

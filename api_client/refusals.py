@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from api_client.contract import AnsweredPause, Outcome
+from api_client.contract import AnsweredPause, JobView, Outcome
 from api_client.errors import (
     AlreadyAnswered,
     Conflict,
@@ -75,6 +75,14 @@ def refusal(
     return NotPaused(f"job {job_id} is {detail}, not paused; there is nothing to answer")
 
 
+def not_paused(view: JobView) -> NotPaused:
+    """The error for a signal to a job without an open pause; says who answered its last one."""
+    text = f"job {view.job_id} is {view.status}, not paused; there is nothing to answer"
+    if view.answered is not None:
+        text += f" (its last pause was answered by {_how(view.answered)})"
+    return NotPaused(text)
+
+
 def not_told(job_id: str, why: str, detail: str = "") -> Conflict | JobNotFound:
     """The error for a message or a wish to pause that a job cannot take.
 
@@ -93,8 +101,10 @@ def not_told(job_id: str, why: str, detail: str = "") -> Conflict | JobNotFound:
 
 
 def _already_answered(job_id: str, answered: AnsweredPause) -> AlreadyAnswered:
+    return AlreadyAnswered(f"job {job_id}: this pause was answered by {_how(answered)}")
+
+
+def _how(answered: AnsweredPause) -> str:
+    """Who it was, with which decision, and when."""
     when = datetime.fromtimestamp(answered.at / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-    who = answered.by or "somebody who gave no name"
-    return AlreadyAnswered(
-        f"job {job_id}: this pause was answered by {who} ({answered.kind}) at {when}"
-    )
+    return f"{answered.by or 'somebody who gave no name'} ({answered.kind}) at {when}"

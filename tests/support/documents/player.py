@@ -150,7 +150,8 @@ class Player:
         command = self._as_here(said.command)
         expected = self._as_here(said.output)
         if command.startswith("export "):
-            self._env |= [word.split("=", 1) for word in shlex.split(command)[1:]]
+            words = (word.partition("=") for word in shlex.split(command)[1:])
+            self._env |= {name: value for name, _, value in words}
             return
         if block.marked("in the background") is not None:
             running = Background(command, self.folder, self._env)

@@ -148,6 +148,13 @@ def test_a_signal_for_the_wrong_pause_or_job_is_refused(desk: Desk) -> None:
         desk.run(deciding.answer, "job-2", "yes")
 
 
+def test_who_comes_late_is_told_who_was_first(desk: Desk) -> None:
+    paused_job(desk.store)
+    desk.run(deciding.answer, "job-1", "yes", by="anna")
+    with pytest.raises(NotPaused, match=r"its last pause was answered by anna \(answer\) at "):
+        desk.run(deciding.answer, "job-1", "no", by="ben")
+
+
 def test_a_second_signal_is_told_who_was_first(desk: Desk) -> None:
     paused_job(desk.store)
     desk.run(deciding.answer, "job-1", "yes", by="anna", pause="p1")

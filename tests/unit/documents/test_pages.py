@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,12 @@ from tests.support.workers import ROOT
 BLOCKS = [block for page in pages() for block in blocks_of(page)]
 LANGUAGES = {"console", "json", "python", "sh", "text", "toml", "yaml"}
 NOT_RUN_AT_MOST = 12
-READERS = {"json": json.loads, "python": ast.parse, "toml": tomllib.loads, "yaml": yaml.safe_load}
+READERS: dict[str, Callable[[str], object]] = {
+    "json": json.loads,
+    "python": ast.parse,
+    "toml": tomllib.loads,
+    "yaml": yaml.safe_load,
+}
 
 
 @pytest.mark.parametrize("block", BLOCKS, ids=str)
