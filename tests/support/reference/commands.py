@@ -44,7 +44,7 @@ def _section(path: str, command: Any) -> str:
     parts = [f"## {path}", f"`{' '.join(words)}`", _text(command.help or "")]
     told = [(code(_argument(p)), _text(p.help or "")) for p in arguments if p.help]
     if told:
-        parts.append(table(("argument", ""), told))
+        parts.append(table(("argument", "what it is"), told))
     if own:
         parts.append(_options(own))
     return "\n\n".join(parts)
@@ -56,7 +56,9 @@ def _argument(parameter: Any) -> str:
 
 
 def _options(parameters: list[Any]) -> str:
-    return table(("option", "default", ""), [_option(parameter) for parameter in parameters])
+    return table(
+        ("option", "default", "what it does"), [_option(parameter) for parameter in parameters]
+    )
 
 
 def _option(parameter: Any) -> tuple[str, str, str]:

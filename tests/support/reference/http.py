@@ -38,12 +38,12 @@ def _routes(document: dict[str, Any]) -> list[str]:
 def _route(method: str, path: str, told: dict[str, Any]) -> str:
     parts = [f"## {method.upper()} {path}", _text(told)]
     if told.get("parameters"):
-        heads = ("parameter", "in", "", "")
+        heads = ("parameter", "in", "needed", "what it is")
         parts.append(table(heads, [_parameter(each) for each in told["parameters"]]))
     if "requestBody" in told:
         parts.append(f"Body: {_body(told['requestBody'])}.")
     rows = [(code(status), answer["description"]) for status, answer in told["responses"].items()]
-    parts.append(table(("status", ""), rows))
+    parts.append(table(("status", "when"), rows))
     return "\n\n".join(parts)
 
 

@@ -29,7 +29,7 @@ def metrics() -> str:
 
 def _table(families: Iterable[Any]) -> str:
     rows = [(code(_name(each)), each.type, each.documentation) for each in families]
-    return table(("metric", "kind", ""), sorted(rows))
+    return table(("metric", "kind", "what it counts or shows"), sorted(rows))
 
 
 def _name(family: Any) -> str:

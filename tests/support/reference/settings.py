@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from collections.abc import Mapping
+from types import UnionType
+from typing import Any, Literal, Union, get_args, get_origin
 
 from pydantic import SecretStr
 from pydantic.fields import FieldInfo
@@ -30,6 +32,14 @@ GROUPS: tuple[tuple[str, str, type[BaseSettings]], ...] = (
     ),
     ("The web server", "Read by `stepkeeper serve`.", WebSettings),
 )
+_TYPES: dict[Any, str] = {
+    bool: "`true` or `false`",
+    dict: "JSON",
+    float: "number",
+    int: "whole number",
+    Mapping: "JSON",
+    tuple: "list",
+}
 MODEL = (
     ("LLM_API_KEY", "The key. A server that wants none gets one all the same."),
     ("LLM_BASE_URL", "Where the API is; OpenAI's own if it is not given."),
@@ -41,7 +51,9 @@ def settings() -> str:
     """The page."""
     parts = [f"## {title}\n\n{lead}\n\n{_table(kind)}" for title, lead, kind in GROUPS]
     rows = [(code(name), text) for name, text in MODEL]
-    model = "## The model\n\nOf an agent that names none.\n\n" + table(("variable", ""), rows)
+    model = "## The model\n\nOf an agent that names none.\n\n" + table(
+        ("variable", "what it is"), rows
+    )
     return page("Settings", LEAD, (*parts, model))
 
 
@@ -53,10 +65,26 @@ def _table(kind: type[BaseSettings]) -> str:
     shared = {*Sizes.model_fields, *Protection.model_fields}
     own = [name for name in kind.model_fields if kind in (Sizes, Protection) or name not in shared]
     rows = [
-        (code(f"{prefix}{name}".upper()), code(_default(kind.model_fields[name])), told[name])
+        (
+            code(f"{prefix}{name}".upper()),
+            _type(kind.model_fields[name].annotation),
+            code(_default(kind.model_fields[name])),
+            told[name],
+        )
         for name in own
     ]
-    return table(("variable", "default", ""), rows)
+    return table(("variable", "type", "default", "what it is"), rows)
+
+
+def _type(annotation: Any) -> str:
+    """What may be written there, in a word or two."""
+    parts = [kind for kind in get_args(annotation) if kind is not type(None)]
+    if get_origin(annotation) is Literal:
+        return " or ".join(code(str(choice)) for choice in parts)
+    if get_origin(annotation) in (Union, UnionType):
+        return " or ".join(dict.fromkeys(map(_type, parts)))
+    kind = get_origin(annotation) or annotation
+    return _TYPES.get(kind, "text")
 
 
 def _default(field: FieldInfo) -> str:
