@@ -6,6 +6,8 @@
 #   make check    format, lint, types, import contracts
 #   make reference  write docs/reference anew from the code
 #   make docs     the documentation as a site, in build/site
+#   make audit    known vulnerabilities of the pinned packages
+#   make sbom     what is pinned, as a bill of materials: build/sbom.json
 #   make dist     wheel and sdist, in dist/
 #   make pictures the pictures in docs/, taken of the real thing in Chromium
 #   make format   let ruff put the format right
@@ -26,7 +28,7 @@ READY := .venv/.ready
 PIP := $(BIN)/python -m pip --quiet --quiet --disable-pip-version-check --no-input
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test features check dist pictures format lock compose-test clean
+.PHONY: help demo test features check audit sbom dist pictures format lock compose-test clean
 .SILENT:
 
 help:
@@ -57,6 +59,12 @@ reference: $(READY)
 docs: $(READY)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet -f deploy/mkdocs.yml
 	echo "build/site/index.html"
+
+audit: $(READY)
+	$(BIN)/python -m tests.support.audit
+
+sbom: $(READY)
+	$(BIN)/python -m tests.support.materials build/sbom.json
 
 dist: $(READY)
 	rm -rf dist

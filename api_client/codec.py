@@ -10,10 +10,13 @@ from __future__ import annotations
 
 import zlib
 
-from api_client.sizes import sizes
+from api_client.sizes import MOST, sizes
 
 MARK = b"\x01"
 ZLIB = MARK + b"z"
+LONGEST = 2 * MOST
+"""Of one text, in bytes."""
+
 _LEVEL = 4
 """Of zlib: nearly as small as the default, in half its time."""
 
@@ -54,10 +57,16 @@ def unpack(stored: bytes) -> bytes:
             f"it was stored in the form {stored[1:2]!r}, which this version does not know; "
             "upgrade it"
         )
+    reader = zlib.decompressobj()
     try:
-        return zlib.decompress(memoryview(stored)[2:])
+        data = reader.decompress(memoryview(stored)[2:], LONGEST)
     except zlib.error as error:
         raise ValueError(f"what was stored is damaged: {error}") from None
+    if reader.eof:
+        return data
+    if reader.unconsumed_tail:
+        raise ValueError(f"what was stored would become more than {LONGEST:,} bytes")
+    raise ValueError("what was stored is damaged: it breaks off")
 
 
 def decoded(stored: bytes) -> str:

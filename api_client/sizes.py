@@ -18,6 +18,9 @@ from api_client.errors import InvalidInput
 KIB = 1024
 MIB = 1024 * KIB
 
+MOST = 128 * MIB
+"""The highest limit of one text, in bytes: what is stored is not unpacked beyond twice of it."""
+
 
 class Sizes(BaseSettings):
     """Limits in bytes; 0 is none, where it is allowed.
@@ -38,11 +41,11 @@ class Sizes(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="STEPKEEPER_", frozen=True, extra="ignore")
 
-    max_input_bytes: int = Field(default=1_000_000, ge=1)
-    max_metadata_bytes: int = Field(default=100_000, ge=1)
-    max_signal_bytes: int = Field(default=200_000, ge=1)
-    max_reply_bytes: int = Field(default=4 * MIB, ge=1)
-    max_answer_bytes: int = Field(default=4 * MIB, ge=1)
+    max_input_bytes: int = Field(default=1_000_000, ge=1, le=MOST)
+    max_metadata_bytes: int = Field(default=100_000, ge=1, le=MOST)
+    max_signal_bytes: int = Field(default=200_000, ge=1, le=MOST)
+    max_reply_bytes: int = Field(default=4 * MIB, ge=1, le=MOST)
+    max_answer_bytes: int = Field(default=4 * MIB, ge=1, le=MOST)
     max_depth: int = Field(default=100, ge=4, le=190)
     compress_over_bytes: int = Field(default=16 * KIB, ge=0)
     job_quota_bytes: int = Field(default=64 * MIB, ge=0)

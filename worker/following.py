@@ -11,12 +11,14 @@ from api_client.contract import JobSpec, JobStatus, JobView, Pause
 from api_client.errors import JobFailed
 from worker.ends import Deferred, Ended, HandedOver, SliceEnd, Suspended
 from worker.models.base import ModelError
+from worker.redact import Redactor
 from worker.telemetry import events
 
 if TYPE_CHECKING:
     from worker.service import Service
 
 PAUSED = "PAUSED"
+_REDACTOR = Redactor()
 LOOK_AGAIN_S = 0.05
 
 
@@ -94,4 +96,4 @@ def report_deferred(service: Service, end: Deferred) -> None:
     Celery reads the result of RETRY as an exception, and fails at anything else: at each look at
     the state, and when the final state is to be stored over it.
     """
-    _show(service, end.spec, states.RETRY, ModelError(end.text))
+    _show(service, end.spec, states.RETRY, ModelError(_REDACTOR.error(end.text)))

@@ -5,7 +5,8 @@ Each field is the environment variable ``STEPKEEPER_`` plus its name in capitals
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Iterable
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import NoDecode, SettingsConfigDict
@@ -17,7 +18,10 @@ from api_client.protection import Protection
 from api_client.records import one_line
 from api_client.sizes import Sizes
 from worker.flow.base import KEY_PATTERN, Limit
+from worker.redact import Redactor
 from worker.runner import RunnerSettings
+
+_REDACTOR = Redactor()
 
 
 class Settings(Sizes, Protection):
@@ -100,6 +104,11 @@ class Settings(Sizes, Protection):
     watch_only: bool = False
     otel: bool = False
     otel_content: bool = False
+
+    def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
+        """Without the passwords in URLs."""
+        for name, value in super().__repr_args__():
+            yield name, _REDACTOR.text(value) if isinstance(value, str) else value
 
     @field_validator("agents", mode="before")
     @classmethod

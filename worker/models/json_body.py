@@ -7,6 +7,8 @@ from typing import Any
 
 from worker.models.base import ModelError
 
+_MOST = 2**53
+
 
 def to_json(body: dict[str, Any]) -> bytes:
     """The body as UTF-8; half a surrogate pair, which no server takes, becomes a question mark.
@@ -50,8 +52,10 @@ def _whole(value: Any) -> Any:
 
 
 def count(value: Any) -> int | None:
-    """A number of tokens; True, text and negative numbers are none."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
+    """A number of tokens; True, text, negative numbers and what no account could hold are none."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    if not 0 <= value <= _MOST:  # also neither infinite, as 1e400 is, nor no number at all
         return None
     return int(value)
 

@@ -67,10 +67,10 @@ def make_formatter(kind: LogFormat, redactor: Redactor, *, color: bool) -> loggi
 
 def environment_secrets(environment: Mapping[str, str]) -> set[str]:
     """Values that are secret by their variable's name, and passwords of URLs."""
-    found = set()
+    found: set[str] = set()
     for name, value in environment.items():
         if is_secret_name(name) and not value.startswith("/"):  # a folder, such as PWD
-            found.add(value)
+            found.update((value, *map(str.strip, value.split(","))))  # a list has several
         if "://" in value and "@" in value:
             found.update(_passwords(value))
     return {value for value in found if len(value) >= _SHORTEST_SECRET}
