@@ -3,7 +3,7 @@
 A marker is a comment on the line above a block:
 
 ``<!-- not run: REASON -->``        it cannot be run here
-``<!-- tested: tests/… -->``        a test of its own runs it, read from the page
+``<!-- tested: tests/… -->``        a test of its own does the same
 ``<!-- in the background -->``      it goes on until the page ends, or a ``stop``
 ``<!-- stop -->``                   what runs in the background gets a Ctrl-C first
 """
@@ -74,6 +74,7 @@ def _blocks(page: str, lines: list[str]) -> Iterator[Block]:
     language = ""
     for number, line in enumerate(lines, 1):
         fence = _FENCE.match(line)
+        assert fence or not line.lstrip().startswith(("```", "~~~")), f"{page}:{number}: {line}"
         if fence and begin is None:
             begin, language = number, fence[1]
         elif fence and begin is not None:

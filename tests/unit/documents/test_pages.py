@@ -17,7 +17,7 @@ from tests.support.workers import ROOT
 
 BLOCKS = [block for page in pages() for block in blocks_of(page)]
 LANGUAGES = {"console", "json", "python", "sh", "text", "toml", "yaml"}
-NOT_RUN_AT_MOST = 12
+NOT_RUN_AT_MOST = 8
 READERS: dict[str, Callable[[str], object]] = {
     "json": json.loads,
     "python": ast.parse,
@@ -31,6 +31,8 @@ def test_a_block_is_of_a_kind_that_is_checked(block: Block) -> None:
     assert block.language in LANGUAGES, f"{block}: say which language it is"
     if block.language in READERS:
         READERS[block.language](block.text)
+    if block.language == "console":
+        assert block.text.startswith("$ "), f"{block}: begin with a command"
     if block.language == "sh":
         assert block.elsewhere, f"{block}: make it a console block, or say what tests it"
 
