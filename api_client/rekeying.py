@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from api_client.admin import AdminStore
 from api_client.connection import translated
-from api_client.contract import Outcome, Pause
+from api_client.contract import JobStatus, Outcome, Pause
 from api_client.errors import InvalidInput, JobUnreadable
 from api_client.records import (
     MESSAGE,
@@ -64,11 +64,14 @@ class RekeyStore(AdminStore):
                 found.unreadable.append(str(error))
         return found
 
-    def _every_job(self) -> Iterator[str]:
-        for keys in self._partitions:
-            with translated(self._where):
-                for name in self._redis.scan_iter(f"{keys.job_prefix}*", count=1000):
-                    yield name.decode().removeprefix(keys.job_prefix)
+    def _every_job(self) -> list[str]:
+        """Ids of all jobs. The lists are read twice: a job may go from one to another meanwhile."""
+        found: dict[bytes, None] = {}
+        with translated(self._where):
+            for keys in self._partitions:
+                for status in (*JobStatus, *JobStatus):
+                    found.update(dict.fromkeys(self._redis.zrange(keys.index(status), 0, -1)))
+        return [job_id.decode() for job_id in found]
 
     def rekey_job(self, job_id: str, *, dry_run: bool = False) -> bool:
         """Seal one job anew; returns whether there was anything to do.

@@ -8,7 +8,7 @@ import pytest
 
 from api_client.webhooks import DELIVERY_HEADER, SIGNATURE_HEADER, verify
 from tests.support.receiver import receiving
-from worker.announce.webhook import NotDelivered, post
+from worker.announce.webhook import NotDelivered, is_link_local, post
 
 SAID = {"id": "j/1", "event": "paused", "text": "日本 \ud800"}
 
@@ -43,6 +43,19 @@ def test_a_redirect_is_not_followed(status: int) -> None:
         with pytest.raises(NotDelivered, match=str(status)):
             send(receiver.url)
         assert [path for path, _, _ in receiver.got] == ["/hook"]
+
+
+@pytest.mark.parametrize(
+    "host", ["169.254.169.254", "[fe80::1]", "[::ffff:169.254.169.254]", "[fd00:ec2::254]"]
+)
+def test_nothing_is_sent_to_a_link_local_address(host: str) -> None:
+    with pytest.raises(NotDelivered, match="a link-local address: nothing is sent"):
+        send(f"http://{host}/latest/meta-data")
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "10.0.0.1", "example.com", ""])
+def test_other_addresses_are_none(host: str) -> None:
+    assert not is_link_local(host)
 
 
 def test_a_receiver_that_never_answers_is_given_up_in_time() -> None:

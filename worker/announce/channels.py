@@ -6,6 +6,7 @@ from urllib.parse import urlsplit
 
 from api_client.errors import InvalidInput
 from worker.agent import Agent
+from worker.announce.webhook import is_link_local
 from worker.settings import Settings
 
 WEBHOOK, TASK = "webhook", "task"
@@ -52,6 +53,8 @@ def check_webhook(url: str, settings: Settings, whose: str) -> None:
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.username is not None:
         raise InvalidInput(f"{whose}: give a URL such as https://example.com/hook, without a user")
+    if is_link_local(parts.hostname):
+        raise InvalidInput(f"{whose}: {parts.hostname} is a link-local address, no receiver's")
     if not settings.webhook_secret.get_secret_value():
         raise InvalidInput(
             f"{whose} needs STEPKEEPER_WEBHOOK_SECRET, with which what is sent there is signed"

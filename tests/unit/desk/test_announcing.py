@@ -64,6 +64,8 @@ def test_a_webhook_that_is_no_plain_http_url_is_refused(url: str) -> None:
 def test_a_webhook_without_a_secret_is_refused() -> None:
     with pytest.raises(InvalidInput, match="STEPKEEPER_WEBHOOK_SECRET"):
         check_webhook(URL, PLAIN, "whose")
+    with pytest.raises(InvalidInput, match="link-local"):
+        check_webhook("http://169.254.169.254/", HOOKED, "whose")
     check_webhook(URL, HOOKED, "whose")
     check_webhook("", PLAIN, "whose")
 
