@@ -137,12 +137,13 @@ def _report(session: Session, report: Any) -> int:
 
     from worker.cli.tables import many_listing
 
-    did = "would take it" if report.dry_run else "took it"
+    did, did_not = ("would take it", "would not") if report.dry_run else ("took it", "did not")
     rest = "; there are more: raise --limit" if report.more else ""
+    rest += "; nothing was done: --yes does it" if report.dry_run else ""
     session.out.result(
         asdict(report), many_listing(report.items) if report.items else "no such job"
     )
-    session.out.note(f"stepkeeper: {report.done} {did}, {report.refused} did not{rest}")
+    session.out.note(f"stepkeeper: {report.done} {did}, {report.refused} {did_not}{rest}")
     return failures.REFUSED if report.refused else failures.OK
 
 

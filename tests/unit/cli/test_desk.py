@@ -93,7 +93,9 @@ def test_bulk_only_says_what_it_would_do_unless_told(desk: Desk) -> None:
     said = desk.run(commands.bulk, "reject", "too late", kind="approval", by="anna")
     assert said.code == failures.OK
     assert said.out.count("yes") == 2
-    assert said.err == "stepkeeper: 2 would take it, 0 did not\n"
+    assert said.err == (
+        "stepkeeper: 2 would take it, 0 would not; nothing was done: --yes does it\n"
+    )
     assert desk.store.count(JobStatus.PAUSED) == 3
 
 
