@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from celery import chord
 
 from api_client import AgentClient
 from api_client.errors import JobUnreadable
@@ -62,6 +63,17 @@ def test_no_text_stands_anywhere_and_keys_can_be_changed(
         lab.redis.save()
         assert in_files(tmp_path / "own-valkey", asked), "the search finds what is there"
         assert not in_files(tmp_path / "own-valkey", CANARY)
+
+        assert CANARY not in worker.log
+
+        # chains and chords read and write results that are encrypted
+        job, upper = app.signature("agent.plan", args=["look @x"]), app.signature("lab.upper")
+        assert (job | upper).apply_async().get(timeout=30) == "LOOK 1"
+        noted = app.signature("lab.note", kwargs={"where": "chord"})
+        assert chord([job.clone(), job.clone()], noted, app=app).apply_async().get(timeout=30) == [
+            "look 1",
+            "look 1",
+        ]
 
         # another worker without the key leaves the paused job alone, whatever it is told
         worker.stop()
