@@ -15,6 +15,7 @@ from api_client.celery_urls import for_celery
 from api_client.errors import InvalidInput
 from api_client.sealed_results import NAME as SEALED_RESULTS
 from api_client.sealed_results import sealed_results
+from api_client.sealing import keyring
 from api_client.signing import SERIALIZER, signed
 from worker import watching
 from worker.consumer import OneByOne
@@ -81,11 +82,12 @@ def ours(settings: Settings) -> dict[str, Any]:
 
 
 def protect(app: Celery) -> None:
-    """Refuse settings of an existing app that would break a promise.
+    """Refuse settings of an existing app that would break a promise, and keys that are none.
 
     Raises:
         InvalidInput: names the setting and the value to give it.
     """
+    keyring()
     accepted = set(app.conf.accept_content or ())
     if accepted & {"pickle", "application/x-python-serialize"}:
         raise InvalidInput(

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 
 import pytest
+from celery import Celery
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,6 +15,7 @@ from api_client.contract import Outcome, Pause
 from api_client.errors import InvalidInput
 from api_client.records import field_text, read_event, sealed_run, stored_outcome, stored_pause
 from api_client.sealing import CannotOpen, Keyring, new_key, read_keyring, seal, unseal
+from worker.celery_config import protect
 
 CANARY = "canary-5c1e7"
 Use = Callable[[str], None]
@@ -90,6 +92,12 @@ def test_a_key_of_another_form_is_refused_and_not_shown(key: str) -> None:
     with pytest.raises(InvalidInput, match="its key number 2 is not 32 bytes") as told:
         read_keyring(f"{new_key()},{key}")
     assert key not in str(told.value)
+
+
+def test_a_worker_with_a_key_of_another_form_does_not_start(encryption: Use) -> None:
+    encryption("short")
+    with pytest.raises(InvalidInput, match="its key number 1"):
+        protect(Celery("existing", set_as_current=False))
 
 
 def test_scripts_can_read_what_they_need_and_nothing_else(encryption: Use) -> None:
