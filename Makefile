@@ -38,7 +38,7 @@ demo: $(READY)
 	$(BIN)/stepkeeper demo $(ARGS)
 
 test: $(READY)
-	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile $(ARGS)
+	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder $(ARGS)
 
 features: $(READY)
 	status=0; \

@@ -64,6 +64,12 @@ def own_valkey(tmp_path: Path) -> Iterator[EmbeddedServer]:
         yield server
 
 
+def pytest_xdist_auto_num_workers() -> int:
+    """Half as many again as there are cores: the long tests wait more than they compute."""
+    cores = os.cpu_count() or 1
+    return min(cores + max(1, cores // 2), 6)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """In CI a skipped test is a failed test: everything that it needs has to be there."""

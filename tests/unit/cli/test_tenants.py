@@ -57,9 +57,7 @@ def test_the_list_shows_shares_and_where_jobs_stand(desk: Desk) -> None:
         ({"everybody": True, "weight": 2.0}, "backlog cap only"),
     ],
 )
-def test_what_makes_no_sense_is_refused(
-    desk: Desk, arguments: dict[str, Any], words: str
-) -> None:
+def test_what_makes_no_sense_is_refused(desk: Desk, arguments: dict[str, Any], words: str) -> None:
     with pytest.raises(InvalidInput, match=words):
         desk.run(tenants.set_policy, **arguments)
     assert desk.store.policies() == {}
