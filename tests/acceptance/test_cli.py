@@ -118,7 +118,7 @@ def test_an_unknown_agent_is_refused(place: Place, worker: WorkerCommand) -> Non
 
 def test_an_argument_of_the_wrong_type_is_refused(place: Place, worker: WorkerCommand) -> None:
     assert "--metadata: not JSON" in refused(place, "submit", "shop", "x", "--metadata", "user=1")
-    assert "valid integer" in refused(place, "submit", "shop", "x", "--priority", "high")
+    assert "'high', 'normal' or" in refused(place, "submit", "shop", "x", "--priority", "urgent")
     assert "the input is missing" in refused(place, "submit", "shop", "null", "--as-json")
 
 

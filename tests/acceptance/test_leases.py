@@ -95,7 +95,7 @@ def test_e15_a_frozen_owner_that_wakes_up_late_is_refused(lab: Lab) -> None:
     lab.wait_published(job_id)
     before = lab.record(job_id)
     frozen.send_group(signal.SIGCONT)
-    frozen.wait_line("its next commit will be refused")
+    frozen.wait_line("left why=fenced")
     other = lab.submit("look")
     assert lab.client.result(other, 30) == "look 1"
     assert lab.record(job_id) == before

@@ -29,7 +29,7 @@ def world(redis_url: str, encryption: Use) -> Iterator[RedisWorld]:
     world.close()
 
 
-@pytest.mark.parametrize("keys", ["", NEW])
+@pytest.mark.parametrize("keys", ["", NEW], ids=["no key", "another key"])
 @pytest.mark.parametrize("status", [JobStatus.QUEUED, JobStatus.SUCCEEDED])
 def test_a_worker_without_the_key_changes_nothing(
     world: RedisWorld,
@@ -89,7 +89,7 @@ def test_what_is_swapped_between_jobs_is_noticed(world: RedisWorld, field: str) 
     assert world.store.read("job-a").outcome == Outcome(ok=True, value="of job-a")
 
 
-@pytest.mark.parametrize("before", ["", OLD])
+@pytest.mark.parametrize("before", ["", OLD], ids=["in the clear", "sealed"])
 def test_rekey_seals_everything_with_the_first_key(
     world: RedisWorld, redis_url: str, encryption: Use, before: str
 ) -> None:

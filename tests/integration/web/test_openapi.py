@@ -109,6 +109,8 @@ def aim(case: Case[Any], number: int) -> None:
     """Let most requests meet a job, and no stream be endless."""
     if "job_id" in (case.path_parameters or {}) and number % 4:
         case.path_parameters["job_id"] = JOBS[number % len(JOBS)]
+    if case.operation.label == "POST /v1/jobs" and isinstance(case.body, dict) and number % 4:
+        case.body["agent"] = "shop"
     if case.operation.path.endswith("/events"):
         case.query = {**(case.query or {}), "follow": "false"}
 
