@@ -139,7 +139,7 @@ def is_owned(lab: Lab, key: str, living: set[str]) -> bool:
     """
     if re.match(r"{sk:0}:[jmtl]:", key):
         return key in living
-    if key == Keys(0).index("lists"):  # where ended jobs stand whose keys will expire
+    if key == "{sk:0}:is:lists":  # where ended jobs stand whose keys will expire
         jobs: Any = lab.redis.hkeys(key)
         return all(lab.redis.ttl(Keys(0).job(job.decode())) > 0 for job in jobs)
     if key.startswith("{sk:0}:") and lab.redis.type(key) == b"zset":
