@@ -7,15 +7,18 @@ from __future__ import annotations
 
 import itertools
 import uuid
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
+import redis
 
 from api_client.connection import connect
 from api_client.contract import JobSpec, JobStatus
 from api_client.records import dumps
 from tests.simulation.costs import measure
+from tests.support.workers import eventually
 from worker import Agent, tool
 from worker.ends import Ended
 from worker.leases import Leases
@@ -26,6 +29,7 @@ from worker.store.redis import RedisCheckpointStore
 
 ANSWER = "o" * 400
 REPLY = "r" * 200
+REWRITE = "auto-aof-rewrite-percentage"
 
 
 @tool(effects="safe")
@@ -96,10 +100,19 @@ def cost_of(url: str, steps: int) -> Cost:
 
 
 @pytest.fixture
-def warm(redis_url: str) -> str:
-    """A server that has the scripts and whose tables have grown."""
-    cost_of(redis_url, 50)
-    return redis_url
+def warm(redis_url: str) -> Iterator[str]:
+    """A server that has the scripts and whose tables have grown; nothing shortens its file."""
+    with redis.Redis.from_url(redis_url, decode_responses=True) as client:
+        kept: Any = client.config_get(REWRITE)
+        client.config_set(REWRITE, "0")
+        eventually(lambda: not _rewrites(client), "no rewrite of the append-only file")
+        cost_of(redis_url, 50)
+        yield redis_url
+        client.config_set(REWRITE, kept[REWRITE])
+
+
+def _rewrites(client: Any) -> bool:
+    return bool(client.info("persistence")["aof_rewrite_in_progress"])
 
 
 def test_e7_what_a_step_writes_does_not_grow_with_the_job(warm: str) -> None:

@@ -21,7 +21,7 @@
 --@include desk
 --@include turns
 local job = redis.call('HMGET', KEYS[1], 'status', 'lease', 'nonce', 'owner', 'published',
-  'due_at', 'cancel', 'since', 'agent', 'v', 'tries', 'tenant')
+  'due_at', 'cancel', 'since', 'agent', 'v', 'tries', 'tenant', 'spec')
 local status = job[1]
 if not status then
   return {'missing'}
@@ -32,7 +32,7 @@ end
 if status == 'paused' then
   return {'paused'}
 end
-local spec = redis.call('HGET', KEYS[1], 'spec')
+local spec = job[13]
 if spec and string.sub(spec, 1, 2) == '\1k' then
   local key = string.gsub(string.sub(spec, 3, 6), '.', function(letter)
     return string.format('%02x', string.byte(letter))
