@@ -163,7 +163,12 @@ def test_a_failure_is_shown_with_its_words(floor: Floor, page: Page, pool: str) 
 def test_revoke_pressed_ends_a_job_that_waits_for_its_model(
     floor: Floor, page: Page, pool: str
 ) -> None:
-    job_id = floor.submit(pool, "busy")
+    gate = f"model-late-{pool}-1"
+    floor.hold(gate)
+    job_id = floor.submit(pool, f"busy @late-{pool}")
+    floor.ledger.wait("gate", name=gate)
+    floor.flower.wait_state(job_id, "STARTED")  # Celery sends that in its own time
+    floor.open(gate)
     floor.flower.wait_state(job_id, "RETRY")
     expect(row(page, floor, job_id)).to_contain_text("RETRY")
     press(page, floor, job_id, "#task-revoke")

@@ -82,8 +82,14 @@ def ask(request: pytest.FixtureRequest) -> Any:
         finally:
             model.close()
 
+    async def once(model: HttpModel, asked: ModelRequest) -> ModelReply:
+        try:
+            return await model.areply(asked)
+        finally:
+            await model.aclose()
+
     def in_a_loop(model: HttpModel, asked: ModelRequest) -> ModelReply:
-        return asyncio.run(model.areply(asked))
+        return asyncio.run(once(model, asked))
 
     return blocking if request.param == "sync" else in_a_loop
 

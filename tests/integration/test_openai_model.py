@@ -40,7 +40,13 @@ def _blocking(model: OpenAIModel, request: ModelRequest = REQUEST) -> ModelReply
 
 
 def _in_a_loop(model: OpenAIModel, request: ModelRequest = REQUEST) -> ModelReply:
-    return asyncio.run(model.areply(request))
+    async def asked() -> ModelReply:
+        try:
+            return await model.areply(request)
+        finally:
+            await model.aclose()
+
+    return asyncio.run(asked())
 
 
 @pytest.fixture(params=[_blocking, _in_a_loop], ids=["sync", "async"])
