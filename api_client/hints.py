@@ -113,15 +113,19 @@ def celery_priority(priority: str, connection: Any) -> int:
     return MOST_URGENT_IN_AMQP - rank if connection.transport.driver_type == "amqp" else rank
 
 
-def try_hint(app: Celery, spec: JobSpec) -> bool:
-    """Publish one hint; ``False``, with a warning in the log, if the broker is away."""
-    connection = app.connection_for_write()
-    away: tuple[type[BaseException], ...] = (
+def broker_errors(connection: Any) -> tuple[type[BaseException], ...]:
+    """What a broker that is away, or refuses, raises over this connection of kombu's."""
+    return (
         OperationalError,
         OSError,
         *connection.connection_errors,
         *connection.channel_errors,
     )
+
+
+def try_hint(app: Celery, spec: JobSpec) -> bool:
+    """Publish one hint; ``False``, with a warning in the log, if the broker is away."""
+    connection = app.connection_for_write()
     try:
         try:
             send_hint(app, spec)
@@ -129,7 +133,7 @@ def try_hint(app: Celery, spec: JobSpec) -> bool:
             # The queue is there, and has properties that this program does not know.
             log.debug("job %s: hinted without declaring its queue: %s", spec.job_id, error)
             send_hint(app, spec, declares=False)
-    except away as error:
+    except broker_errors(connection) as error:
         log.warning("job %s: its hint could not be sent, a sweep will: %s", spec.job_id, error)
         return False
     return True

@@ -43,25 +43,18 @@ def _answers(session: Session, node: str, within_s: float) -> bool:
     Raises:
         StoreUnavailable: the broker cannot be reached.
     """
-    from kombu.exceptions import OperationalError
-
     from api_client.errors import StoreUnavailable
+    from api_client.hints import broker_errors
     from worker.cli.asking import asking_app
 
     app = asking_app(session)
     connection = app.connection_for_write()
-    away: tuple[type[BaseException], ...] = (
-        OperationalError,
-        OSError,
-        *connection.connection_errors,
-        *connection.channel_errors,
-    )
     try:
         with connection:
             connection.ensure_connection(max_retries=1, interval_start=0)
             replies: Any = app.control.ping(
                 destination=[node], timeout=within_s, connection=connection, limit=1
             )
-    except away as error:
+    except broker_errors(connection) as error:
         raise StoreUnavailable(f"the broker cannot be asked: {error}") from error
     return bool(replies)

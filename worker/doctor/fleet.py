@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from celery import Celery
-from kombu.exceptions import OperationalError
 
 from api_client.contract import AgentInfo
+from api_client.hints import broker_errors
 from api_client.survey import Survey
 from worker.doctor.findings import Findings, error, warning
 
@@ -43,18 +43,12 @@ class FleetFacts:
 def ask_broker(app: Celery, facts: FleetFacts) -> None:
     """Whether the broker is there, and which queues its workers consume."""
     connection = app.connection_for_read()
-    away: tuple[type[BaseException], ...] = (
-        OperationalError,
-        OSError,
-        *connection.connection_errors,
-        *connection.channel_errors,
-    )
     try:
         with connection:
             connection.ensure_connection(max_retries=1, interval_start=0)
             asking = app.control.inspect(timeout=ANSWER_S, connection=connection)
             answers: Any = asking.active_queues()
-    except away as reason:
+    except broker_errors(connection) as reason:
         facts.broker_error = str(reason).splitlines()[0] or type(reason).__name__
         return
     facts.queues = {
