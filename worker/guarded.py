@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import threading
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
 import worker
+from worker.undisturbed import undisturbed
 
 # A plain shell and a pipe: should this program die without a word, even by SIGKILL, the pipe ends,
 # and so does the process, with its children: it leads its own process group.
@@ -38,7 +37,7 @@ class GuardedProcess:
         self._process: subprocess.Popen[bytes] | None = None
         self._guard: subprocess.Popen[bytes] | None = None
         try:
-            with log.open("ab") as output, _undisturbed():
+            with log.open("ab") as output, undisturbed():
                 self._start(list(command), env, output, folder)
         except BaseException:  # nobody will get to know of us
             self.kill()
@@ -106,26 +105,6 @@ class GuardedProcess:
             self._guard.kill()
             self._guard.communicate()
             self._guard = None
-
-
-@contextmanager
-def _undisturbed() -> Iterator[None]:
-    """Put off Ctrl-C and SIGTERM to the end of the block: in it, a process would be forgotten."""
-    if threading.current_thread() is not threading.main_thread():
-        yield  # only the main thread is interrupted
-        return
-    came: list[int] = []
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    ours = [number for number, handler in before.items() if callable(handler)]
-    for number in ours:
-        signal.signal(number, lambda number, _frame: came.append(number))
-    try:
-        yield
-    finally:
-        for number in ours:
-            signal.signal(number, before[number])
-    for late in came:
-        signal.raise_signal(late)
 
 
 def environment_without(*foreign: str) -> dict[str, str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from pathlib import Path
 
 from api_client.connection import Client, connect
 from worker.embedded import EmbeddedServer, Fsync
+from worker.undisturbed import scratch_folder
 
 FSYNCS: tuple[Fsync, ...] = ("everysec", "always")
 """Every figure stands beside the one that is durable on loss of power."""
@@ -54,8 +54,8 @@ def room(fsync: Fsync = "everysec") -> Iterator[Room]:
         EmbeddedServerError: it could not be started.
     """
     with (
-        tempfile.TemporaryDirectory(prefix=_PREFIX) as folder,
-        EmbeddedServer(Path(folder) / "redis", appendfsync=fsync, config=_CONFIG) as server,
+        scratch_folder(_PREFIX) as folder,
+        EmbeddedServer(folder / "redis", appendfsync=fsync, config=_CONFIG) as server,
         connect(server.url) as redis,
     ):
-        yield Room(Path(folder), server.url, redis)
+        yield Room(folder, server.url, redis)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from contextlib import ExitStack
-from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -20,6 +18,7 @@ from worker.examples.book import Book
 from worker.examples.folder import shipped_pages
 from worker.examples.scripts import CALCULATOR_SCRIPT, CALCULATOR_TASK, ExampleModel
 from worker.guarded import environment_without
+from worker.undisturbed import scratch_folder
 
 NODE = "demo@localhost"
 LIBRARY_KEY = "the-key-of-the-demo-library"
@@ -59,8 +58,7 @@ class Stage:
     def _set_up(self) -> None:
         if self.real and not os.environ.get("LLM_API_KEY"):
             raise DemoFailed("--real needs LLM_API_KEY and LLM_MODEL, and LLM_BASE_URL if need be")
-        scratch = tempfile.TemporaryDirectory(prefix="stepkeeper-demo-")
-        self.folder = Path(self._stack.enter_context(scratch))
+        self.folder = self._stack.enter_context(scratch_folder("stepkeeper-demo-"))
         redis = self._stack.enter_context(EmbeddedServer(self.folder / "redis"))
         self.url = redis.url
         self.store = RedisJobStore.from_url(self.url)

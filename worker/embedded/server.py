@@ -20,6 +20,7 @@ from worker.embedded.folder import (
     write_notice,
 )
 from worker.embedded.ports import HOST, free_ports
+from worker.undisturbed import undisturbed
 
 _LOG_FILE = "valkey.log"
 # A plain shell and a pipe: the end of the pipe tells of our death, even by SIGKILL, and unlike
@@ -180,7 +181,7 @@ class EmbeddedServer:
 
     def _spawn(self, binary: Path, port: int) -> None:
         assert self._lock is not None
-        with (self.data_dir / _LOG_FILE).open("ab") as log:
+        with (self.data_dir / _LOG_FILE).open("ab") as log, undisturbed():
             self._server = subprocess.Popen(  # noqa: S603  # our own program and arguments
                 [str(binary), *self._arguments(port)],
                 stdin=subprocess.DEVNULL,
@@ -189,13 +190,13 @@ class EmbeddedServer:
                 start_new_session=True,
                 pass_fds=[self._lock.fileno()],
             )
-        self._guard = subprocess.Popen(  # noqa: S603
-            ["/bin/sh", "-c", _GUARD, "stepkeeper-guard", str(self._server.pid)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
+            self._guard = subprocess.Popen(  # noqa: S603
+                ["/bin/sh", "-c", _GUARD, "stepkeeper-guard", str(self._server.pid)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )
 
     def _arguments(self, port: int) -> list[str]:
         settings = {

@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import os
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -24,6 +23,7 @@ from worker.evaluation.suite import Line, Suite, Task
 from worker.inline import ModelSource, run_inline
 from worker.models.base import Model
 from worker.models.scripted import act, say
+from worker.undisturbed import scratch_folder
 
 
 def evaluate(suite: Suite, *, real: bool = False, repeat: int = 1, only: str = "") -> Report:
@@ -49,8 +49,8 @@ def evaluate(suite: Suite, *, real: bool = False, repeat: int = 1, only: str = "
 
 def _run(suite: Suite, task: Task, real: bool) -> TaskRun:
     began = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="stepkeeper-eval-") as scratch:
-        places = {"scratch": scratch, "suite": str(suite.folder)}
+    with scratch_folder("stepkeeper-eval-") as scratch:
+        places = {"scratch": str(scratch), "suite": str(suite.folder)}
         with _environment({k: _filled(v, places) for k, v in task.env.items()}):
             seen, failed = _seen(task, real)
     return TaskRun(task.name, tuple(failed), round(time.monotonic() - began, 3), seen)
