@@ -73,11 +73,12 @@ def plain_options(options: Mapping[str, Any]) -> dict[str, Any]:
     return plain
 
 
-def send_hint(app: Celery, spec: JobSpec, *, declares: bool = True) -> None:
+def send_hint(app: Celery, spec: JobSpec, *, declares: bool = True, again: bool = False) -> None:
     """Publish one hint.
 
     Args:
         declares: make its queue first, if there is none.
+        again: the job has been hinted before, and monitors know of it: no ``task-sent`` event.
 
     Raises:
         Whatever the broker's transport raises; the sweep covers for a hint that was not sent.
@@ -95,7 +96,7 @@ def send_hint(app: Celery, spec: JobSpec, *, declares: bool = True) -> None:
         name,
         args=args,
         kwargs=kwargs,
-        create_sent_event=app.conf.task_send_sent_event,
+        create_sent_event=app.conf.task_send_sent_event and not again,
         **canvas,
         **stamps,
     )
@@ -123,16 +124,20 @@ def broker_errors(connection: Any) -> tuple[type[BaseException], ...]:
     )
 
 
-def try_hint(app: Celery, spec: JobSpec) -> bool:
-    """Publish one hint; ``False``, with a warning in the log, if the broker is away."""
+def try_hint(app: Celery, spec: JobSpec, *, again: bool = False) -> bool:
+    """Publish one hint; ``False``, with a warning in the log, if the broker is away.
+
+    Args:
+        again: see ``send_hint``.
+    """
     connection = app.connection_for_write()
     try:
         try:
-            send_hint(app, spec)
+            send_hint(app, spec, again=again)
         except connection.channel_errors as error:
             # The queue is there, and has properties that this program does not know.
             log.debug("job %s: hinted without declaring its queue: %s", spec.job_id, error)
-            send_hint(app, spec, declares=False)
+            send_hint(app, spec, declares=False, again=again)
     except broker_errors(connection) as error:
         log.warning("job %s: its hint could not be sent, a sweep will: %s", spec.job_id, error)
         return False

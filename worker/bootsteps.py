@@ -189,7 +189,7 @@ class Keeper(bootsteps.StartStopStep):
             goes_on = keep_appointment(service.store, spec.job_id, service.channels)
             if goes_on is None:
                 return
-        self._broker_away = not try_hint(service.app, spec)
+        self._broker_away = not try_hint(service.app, spec, again=True)
 
     def _post_loop(self) -> None:
         """Deliver announcements, beside everything else: a slow receiver holds up no job."""

@@ -30,9 +30,9 @@ def follow_up(service: Service, end: SliceEnd) -> None:
     match end:
         case Ended(spec=spec):
             service.settle_family(end)
-            service.hint(spec)
+            service.hint(spec, again=True)
         case HandedOver(spec=spec) if not spec.tenant:  # a tenant's is hinted at its next turn
-            service.hint(spec)
+            service.hint(spec, again=True)
         case Suspended():
             report_paused(service, end)
         case Deferred():

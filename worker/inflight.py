@@ -27,6 +27,7 @@ log = logging.getLogger(__name__)
 
 STORE_THREADS = 8
 TOOL_THREADS = 64
+MOST_THREADS = STORE_THREADS + TOOL_THREADS
 
 
 @dataclass

@@ -34,6 +34,7 @@ class RunnerSettings:
         slice_steps: model replies after which a job goes back to the queue.
         shared_slice_steps: the same while other tenants wait for the slot.
         publish_grace_ms: time to publish an outcome before another worker may.
+        publishes: whether an outcome is published here; else it is left to who takes a hint.
         hint_grace_ms: time a hint gets before a sweep sends another.
         patience_s: how long a commit is tried again while Redis is away.
     """
@@ -43,6 +44,7 @@ class RunnerSettings:
     slice_steps: int = 50
     shared_slice_steps: int = 5
     publish_grace_ms: int = 10_000
+    publishes: bool = True
     hint_grace_ms: int = 5_000
     patience_s: float = 60.0
 

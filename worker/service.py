@@ -30,7 +30,7 @@ from worker.flow.book import Tick
 from worker.flow.gated import limited_keys
 from worker.flow.redis import RedisLedger
 from worker.following import follow_up
-from worker.inflight import InFlight
+from worker.inflight import MOST_THREADS, InFlight
 from worker.leases import Leases
 from worker.models.base import Model
 from worker.runner import Runner
@@ -168,8 +168,9 @@ class Service:
 
     def _assemble(self) -> _Process:
         settings = self.settings
-        # A slot may use one, and keep another for its commits.
-        client = connect(settings.redis_url, max_connections=2 * settings.concurrency + 16)
+        # A slot, and a thread of the event loop, may use one, and one is kept for its commits.
+        users = settings.concurrency + (MOST_THREADS if settings.in_flight else 0)
+        client = connect(settings.redis_url, max_connections=2 * users + 16)
         store = WatchedStore(
             client,
             partitions=settings.partitions,
@@ -223,8 +224,9 @@ class Service:
         return {self.queue_of(agent) for agent in self.agents.values()}
 
     def _in_flight(self, runner: Runner) -> InFlight:
-        # Whoever takes the hint may publish at once: this process will not do it itself.
-        settings = replace(runner.settings, publish_grace_ms=0)
+        settings = replace(
+            runner.settings, publishes=False
+        )  # results are published by Celery slots
         return InFlight(
             replace(runner, settings=settings),
             self.settings.in_flight,
@@ -248,9 +250,13 @@ class Service:
         """Delivers what is announced."""
         return PostOffice(self.app, self.settings, self.agents, lambda: self.store)
 
-    def hint(self, spec: JobSpec) -> None:
-        """Tell the workers of a job; a sweep does it if the broker is away."""
-        try_hint(self.app, spec)
+    def hint(self, spec: JobSpec, *, again: bool = False) -> None:
+        """Tell the workers of a job; a sweep does it if the broker is away.
+
+        Args:
+            again: it is not the first time.
+        """
+        try_hint(self.app, spec, again=again)
 
     def settle_family(self, end: Ended) -> None:
         """A job has ended: wake the one that waits for it, cancel those it waited for."""

@@ -14,7 +14,7 @@ from api_client.sizes import sizes
 from worker.agent import Agent
 from worker.commits import Answered, Commits
 from worker.context import ActionContext
-from worker.driving import Drive, pull
+from worker.driving import Drive, Work, pull
 from worker.effects import (
     Awaiting,
     Backoff,
@@ -122,8 +122,10 @@ class Slice:
                 end, asked = await threads.commit(pull, work, None)
                 while asked is not None:
                     waiting = performer.asynchronous(asked)
-                    answer = await (waiting or threads.work(performer.perform, asked))
-                    end, asked = await threads.commit(pull, work, answer)
+                    if waiting is None:
+                        end, asked = await threads.work(_perform, performer, work, asked)
+                    else:
+                        end, asked = await threads.commit(pull, work, await waiting)
                 return end  # type: ignore[no-any-return]
         except Exception as error:  # noqa: BLE001 - logged; the try counts
             return await threads.commit(self._broken, error)  # type: ignore[no-any-return]
@@ -296,7 +298,10 @@ class Slice:
         return self._close(progress, self._ended(JobStatus.FAILED, outcome))
 
     def _ended(self, status: JobStatus, outcome: Outcome) -> Settlement:
-        return Settlement(status, outcome, self._settings.publish_grace_ms)
+        settings = self._settings
+        if settings.publishes:
+            return Settlement(status, outcome, settings.publish_grace_ms)
+        return Settlement(status, outcome, settings.hint_grace_ms, left_to_hint=True)
 
     def _settle(self, job: Job, end: End) -> SliceEnd:
         kind, data, settlement = self._settlement(end)
@@ -372,6 +377,13 @@ class Slice:
 
 class _StateLost(Exception):
     """The store has lost the transcript."""
+
+
+def _perform(
+    performer: Performer, work: Work, asked: Outside
+) -> tuple[SliceEnd, None] | tuple[None, Outside]:
+    """Do what blocks and commit what came of it, without a change of threads."""
+    return pull(work, performer.perform(asked))
 
 
 def _may_be_ahead(effect: Effect) -> bool:

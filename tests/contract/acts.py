@@ -109,6 +109,7 @@ def settle(
     *texts: str,
     delay_ms: int = 0,
     consumes: bool = False,
+    left_to_hint: bool = False,
 ) -> JobStatus | None:
     """End this claim with its ``number``-th commit."""
     ticket = Ticket(held.spec.job_id, held.epoch, held.seq + number)
@@ -119,7 +120,8 @@ def settle(
         [message(text) for text in texts],
         consumes_signal=consumes,
     )
-    return world.store.settle(ticket, progress, Settlement(status, payload, delay_ms))
+    settlement = Settlement(status, payload, delay_ms, left_to_hint=left_to_hint)
+    return world.store.settle(ticket, progress, settlement)
 
 
 def bring_to(world: World, status: JobStatus, job_id: str = JOB) -> JobSpec:

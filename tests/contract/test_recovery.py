@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from api_client.contract import JobSpec, JobStatus
+from api_client.contract import JobSpec, JobStatus, Outcome
 from api_client.errors import JobNotFound
 from api_client.keys import Keys
 from tests.contract.acts import (
@@ -127,6 +127,26 @@ def test_an_ended_job_is_hinted_until_it_is_published(world: World, status: JobS
     assert sweep(world) == []
     view = world.store.read(JOB)
     assert (view.status, view.published, view.worker) == (status, True, None)
+
+
+def test_who_publishes_has_time_to(world: World) -> None:
+    submit(world)
+    settle(world, take(world), 1, JobStatus.SUCCEEDED, Outcome(ok=True), delay_ms=5 * SECOND)
+    assert isinstance(claim(world), NotClaimed)
+    assert sweep(world) == []
+    world.advance(5 * SECOND)
+    assert [hint.status for hint in sweep(world)] == [JobStatus.SUCCEEDED]
+    assert isinstance(claim(world), ToPublish)
+
+
+def test_publishing_left_to_a_hint_waits_for_nobody_and_is_swept_later(world: World) -> None:
+    submit(world)
+    held = take(world)
+    end = Outcome(ok=True)
+    settle(world, held, 1, JobStatus.SUCCEEDED, end, delay_ms=5 * SECOND, left_to_hint=True)
+    assert sweep(world) == []  # its owner has hinted it
+    assert isinstance(claim(world, owner="other/"), ToPublish)
+    assert isinstance(claim(world, owner="third/"), NotClaimed)
 
 
 @pytest.mark.parametrize("status", [s for s in JobStatus if not s.ended])

@@ -21,7 +21,7 @@ from tests.support.proxy import Proxy
 from worker.embedded import EmbeddedServer
 from worker.store.base import Claimed, Progress, Ticket, Underway
 from worker.store.redis import RedisCheckpointStore
-from worker.store.wire import Head, Wire
+from worker.store.wire import MOST_IDLE, Head, Wire
 
 ODD = {"role": "tool", "content": "ü 漢 \x00 \r\n $5 " + "x" * 100_000 + "\ud800"}
 
@@ -191,6 +191,18 @@ def test_many_threads_commit_at_once(redis_url: str) -> None:
         for answers in pool.map(work, jobs):
             assert answers == ["committed"] * 50
     assert all(job.numbers == list(range(1, 51)) for job in jobs)
+
+
+def test_idle_connections_are_left_to_others(redis_url: str) -> None:
+    most = MOST_IDLE + 8
+    store = RedisCheckpointStore(connect(redis_url, max_connections=most))
+    jobs = [Job(store, f"job-{number}") for number in range(most)]
+    underway = [job.begin() for job in jobs]  # each on a connection of its own
+    assert connections(store) == most
+    assert [answer() for answer in underway] == ["committed"] * most
+    with ThreadPoolExecutor(8) as pool:
+        views = list(pool.map(lambda job: store.read(job.id), jobs))
+    assert len(views) == most
 
 
 @pytest.mark.parametrize("trouble", ["script flush", "kill", "cut", "restart"])

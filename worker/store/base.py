@@ -136,9 +136,10 @@ class Settlement:
     Attributes:
         status: paused, waiting, queued (handed over), succeeded or failed.
         payload: the pause, or the outcome of a job that ended.
-        delay_ms: until a sweep looks at the job.
+        delay_ms: until a sweep looks at the job; until then only its owner may publish an outcome.
         channels: on which a pause is announced.
         steps: of this slice; its tenant's next turn comes the later.
+        left_to_hint: the owner leaves it to whoever takes a hint to publish the outcome.
     """
 
     status: JobStatus
@@ -146,6 +147,7 @@ class Settlement:
     delay_ms: int = 0
     channels: Sequence[str] = ()
     steps: int = 0
+    left_to_hint: bool = False
 
 
 @dataclass(frozen=True, slots=True)

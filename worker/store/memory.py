@@ -224,7 +224,7 @@ class MemoryStore(MemoryCallers):
         job.hints = job.tries = 0
         job.due = now + settlement.delay_ms
         if status.ended:
-            job.lease = job.due
+            job.lease = 0 if settlement.left_to_hint else job.due
         else:
             job.free()
         if isinstance(payload, Outcome):

@@ -239,6 +239,7 @@ class RedisCheckpointStore(RedisJobStore):
             int(progress.consumes_signal),
             ",".join(settlement.channels),
             settlement.steps,
+            int(settlement.left_to_hint),
             *_stored_messages(ticket, progress),
         ]
         keys = self._keys(ticket.job_id).of_telling(ticket.job_id)

@@ -20,6 +20,8 @@ from redis.exceptions import ResponseError
 from api_client.connection import Client
 
 LINE = "\r\n"
+MOST_IDLE = 16
+"""Connections that are kept; more than these go back to the pool, for whoever else needs one."""
 
 _CORK: int | None = getattr(socket, "TCP_CORK", None)
 _TCP = (socket.AF_INET, socket.AF_INET6)
@@ -108,10 +110,12 @@ class Wire:
 
     def put_back(self, connection: Any) -> None:
         """Keep a connection for the next call, unless its pool has turned to another server."""
-        if self._pool.owns_connection(connection):
+        if not self._pool.owns_connection(connection):
+            self.drop(connection)
+        elif len(self._idle) < MOST_IDLE:
             self._idle.append(connection)
         else:
-            self.drop(connection)
+            self._pool.release(connection)
 
     def drop(self, connection: Any) -> None:
         """Give a connection back to its pool, closed: nobody knows what is still to come on it."""

@@ -7,7 +7,8 @@
 --       owner of a job that ended may publish it alone for that long
 --       8 event kind  9 event data (JSON)  10 "1" if the waiting signal is consumed
 --       11 channels on which a pause is announced, comma separated, or ""
---       12 steps of this slice  13… new messages (JSON each)
+--       12 steps of this slice  13 "1": whoever takes a hint publishes an outcome, at once
+--       14… new messages (JSON each)
 -- Returns {"fenced"} or {status the job now has, jobs to hint}: "cancelled" if a cancel was wanted,
 -- which wins over every other end. Jobs to hint: {job id, status, spec, …}, whose turn has come; a
 -- job with a tenant that is handed over is hinted when it is among these. The same commit sent again is recognised by its number.
@@ -30,7 +31,7 @@ local status, payload, kind, data = ARGV[5], ARGV[6], ARGV[8], ARGV[9]
 if job[4] then
   status, payload, kind, data = 'cancelled', job[4], 'cancelled', '{}'
 end
-for i = 13, #ARGV do
+for i = 14, #ARGV do
   redis.call('RPUSH', KEYS[2], ARGV[i])
 end
 redis.call('HSET', KEYS[1], 'run', ARGV[4], 'status', status, 'since', now,
@@ -50,7 +51,7 @@ local ended = status == 'succeeded' or status == 'failed' or status == 'cancelle
 local reason = status == 'failed' and cjson.decode(payload).reason or nil
 if ended then
   -- the runner publishes next: nobody else may, until it has had the time to
-  redis.call('HSET', KEYS[1], 'lease', due, 'outcome', payload)
+  redis.call('HSET', KEYS[1], 'lease', ARGV[13] == '1' and 0 or due, 'outcome', payload)
   redis.call('HDEL', KEYS[1], 'pause', 'signal')
 else
   redis.call('HDEL', KEYS[1], 'owner', 'nonce', 'lease')
