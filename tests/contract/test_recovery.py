@@ -149,6 +149,15 @@ def test_publishing_left_to_a_hint_waits_for_nobody_and_is_swept_later(world: Wo
     assert isinstance(claim(world, owner="third/"), NotClaimed)
 
 
+def test_a_renewal_that_comes_too_late_keeps_nobody_from_publishing(world: World) -> None:
+    submit(world)
+    held = take(world)
+    end = Outcome(ok=True)
+    settle(world, held, 1, JobStatus.SUCCEEDED, end, delay_ms=5 * SECOND, left_to_hint=True)
+    assert world.store.renew([(JOB, held.epoch)], LEASE) == ["renewed"]
+    assert isinstance(claim(world, owner="other/"), ToPublish)
+
+
 @pytest.mark.parametrize("status", [s for s in JobStatus if not s.ended])
 def test_what_has_not_ended_cannot_be_published(world: World, status: JobStatus) -> None:
     bring_to(world, status)

@@ -269,6 +269,11 @@ class Workers(Callers):
             answer = self.unchanged(held.job_id, lambda: self.store.renew(lease, LEASE), why)
             assert answer == ["lost"], why
             return
+        if job.status.ended:
+            why = "a renewal on its way when a job ends keeps nobody from publishing it"
+            answer = self.unchanged(held.job_id, lambda: self.store.renew(lease, LEASE), why)
+            assert answer == ["renewed"], why
+            return
         [answered] = self.store.renew(lease, LEASE)
         told = ("cancel",) if job.cancel else ("renewed", "crowded")
         assert answered in told, "rule 13: a renewal tells of a cancel"

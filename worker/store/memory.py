@@ -264,6 +264,8 @@ class MemoryStore(MemoryCallers):
         job = self._find(job_id)
         if job is None or job.epoch != epoch or job.nonce is None:
             return "lost"
+        if job.status is not JobStatus.RUNNING:
+            return "renewed"
         job.lease = self._clock() + lease_ms
         if job.due is not None:
             job.due = job.lease
