@@ -50,6 +50,11 @@ class Commits:
         self._clock_ms = clock_ms
         self._underway: tuple[Progress, Underway] | None = None
 
+    @property
+    def seq(self) -> int:
+        """Number of the last commit, made or on its way."""
+        return self._seq
+
     def _ticket(self) -> Ticket:
         self._seq += 1
         return Ticket(self._job_id, self._epoch, self._seq)

@@ -112,6 +112,11 @@ class Transcript:
             return ()
         return self.view[self._group_start - 1].get("tool_calls") or ()
 
+    @property
+    def is_saved(self) -> bool:
+        """Whether commits have carried all messages."""
+        return not self._unsaved
+
     def take_unsaved(self) -> list[Message]:
         """The messages that no commit has carried yet; from now on they count as carried."""
         unsaved = self.stored[len(self.stored) - self._unsaved :] if self._unsaved else []

@@ -18,9 +18,10 @@ from worker.flow.gate import Gate
 from worker.leases import Leases
 from worker.models.base import Model
 from worker.patience import patiently
+from worker.shelf import Shelf
 from worker.slices import Offload, Slice
 from worker.solitude import Solitude
-from worker.store.base import CheckpointStore, Claim, Claimed, NotClaimed, ToPublish
+from worker.store.base import CheckpointStore, Claim, Claimed, Mark, NotClaimed, ToPublish
 from worker.telemetry.observer import NOBODY, Observer
 
 
@@ -82,11 +83,12 @@ class Runner:
     observer: Observer = NOBODY
     gate: Gate | None = None
     solitude: Solitude = field(default_factory=Solitude, init=False)
+    shelf: Shelf = field(default_factory=Shelf, init=False)
 
     def with_agents(self, agents: Mapping[str, Agent]) -> Runner:
         """The same with other agents; slices that run keep those with which they began."""
         other = replace(self, agents=dict(agents))
-        other.solitude = self.solitude
+        other.solitude, other.shelf = self.solitude, self.shelf
         return other
 
     def run(self, job_id: str) -> SliceEnd:
@@ -114,15 +116,20 @@ class Runner:
     def claim(self, job_id: str) -> Claimed | SliceEnd:
         """Take a job; or say what there is to do with it instead."""
         alone = self.solitude.enter(job_id)
+        kept = self.shelf.take(job_id)
         claim: Claim | None = None
         try:
-            claim = self._claim(job_id, alone)
+            claim = self._claim(job_id, alone, kept.mark if kept else None)
         finally:
             if alone and not self._is_suspect(claim):
                 self.solitude.leave(job_id)
-        return claim if isinstance(claim, Claimed) else _nothing_to_run(claim)
+        if isinstance(claim, Claimed):
+            return replace(claim, transcript=kept.transcript) if claim.unchanged and kept else claim
+        if kept and isinstance(claim, NotClaimed):
+            self.shelf.put(job_id, kept)
+        return _nothing_to_run(claim)
 
-    def _claim(self, job_id: str, alone: bool) -> Claim:
+    def _claim(self, job_id: str, alone: bool, known: Mark | None) -> Claim:
         nonce = uuid.uuid4().hex
         return patiently(
             lambda: self.store.claim(
@@ -132,6 +139,7 @@ class Runner:
                 lease_ms=self.settings.lease_ms,
                 max_tries=self.settings.max_attempts,
                 wary_of=0 if alone else self.settings.shared_attempts,
+                known=known,
             ),
             self.settings.patience_s,
         )

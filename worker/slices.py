@@ -36,6 +36,7 @@ from worker.patience import patiently
 from worker.pausing import operator_pause
 from worker.performing import Outside, Performer
 from worker.retry import backoff_s
+from worker.shelf import Kept
 from worker.state import RunState
 from worker.store.base import Claimed, Progress, Settlement
 from worker.telemetry.binding import binding
@@ -355,9 +356,17 @@ class Slice:
             return Suspended(spec, settlement.payload)
         if isinstance(end, Awaiting):
             return Awaited(spec, end.jobs)
+        self._keep_messages(progress)
         if isinstance(end, Backoff):
             return Deferred(spec, end.seconds, end.text, end.attempt)
         return HandedOver(spec)
+
+    def _keep_messages(self, progress: Progress) -> None:
+        """The job may soon come back to this process; unless the loop was ahead of its commits."""
+        job = self._job
+        if job is not None and job.transcript.is_saved and progress.run == job.state.dump():
+            mark = self._claim.mark(self._commits.seq)
+            self._runner.shelf.put(job.id, Kept(mark, job.transcript, job.state.stored))
 
     def _count_bytes(self, job: Job) -> None:
         """Count what the job stores to its tenant, if tenants have a quota."""
@@ -395,14 +404,15 @@ def _may_be_ahead(effect: Effect) -> bool:
 
 def _load(claim: Claimed) -> Job:
     state = RunState.load(claim.run)
-    if state.steps and not claim.messages:
+    transcript = claim.transcript or Transcript(claim.messages)
+    if state.steps and not transcript.stored:
         raise _StateLost(
             f"{state.steps} replies were committed, and no message is there; "
             "check the server's maxmemory-policy (it must be noeviction)"
         )
     return Job(
         spec=claim.spec,
-        transcript=Transcript(claim.messages),
+        transcript=transcript,
         state=state,
         attempt=claim.tries,
         pause=claim.pause,

@@ -21,6 +21,7 @@ from worker.store.base import (
     Claimed,
     CommitAnswer,
     Hint,
+    Mark,
     Progress,
     Settlement,
     Ticket,
@@ -66,6 +67,7 @@ def claim(
     nonce: str | None = None,
     max_tries: int = 5,
     wary_of: int = 0,
+    known: Mark | None = None,
 ) -> Claim:
     """Try to take a job, by default in an attempt of its own."""
     return world.store.claim(
@@ -75,6 +77,7 @@ def claim(
         lease_ms=LEASE,
         max_tries=max_tries,
         wary_of=wary_of,
+        known=known,
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from api_client.contract import JobStatus
@@ -20,7 +22,7 @@ from tests.contract.acts import (
     submit,
     take,
 )
-from tests.contract.worlds import MINUTE, SECOND, World
+from tests.contract.worlds import MINUTE, SECOND, World, run_json
 from worker.store.base import NotClaimed, Progress, Settlement, Ticket, ToPublish
 from worker.store.outcomes import poison_outcome
 
@@ -318,3 +320,36 @@ def test_rule_15_a_suspect_out_of_tries_or_cancelled_ends_anywhere(
     found = claim(world, max_tries=3, wary_of=2)
     assert tries == 2 or isinstance(found, ToPublish)
     assert world.store.read(JOB).status in (JobStatus.FAILED, JobStatus.CANCELLED)
+
+
+def test_messages_that_the_worker_knows_are_not_read_again(world: World) -> None:
+    submit(world)
+    held = take(world)
+    commit(world, held, 1, "one", "two")
+    settle(world, held, 2, JobStatus.QUEUED, None, "three")
+    again = take(world, known=held.mark(held.seq + 2))
+    assert (again.unchanged, again.messages, again.run) == (True, [], run_json(2))
+    world.advance(LEASE)
+    assert len(take(world, known=held.mark(held.seq + 2)).messages) == 3, "another was there"
+
+
+@pytest.mark.parametrize("which", ["created", "epoch", "seq"])
+def test_messages_of_another_moment_are_read(world: World, which: str) -> None:
+    submit(world)
+    held = take(world)
+    settle(world, held, 1, JobStatus.QUEUED, None, "one")
+    mark = held.mark(held.seq + 1)
+    other = replace(mark, **{which: getattr(mark, which) + 1})
+    found = take(world, known=other)
+    assert (found.unchanged, len(found.messages)) == (False, 1)
+
+
+def test_a_claim_that_is_made_again_brings_the_messages(world: World) -> None:
+    """Its answer was lost; nobody knows any more whether they were in it."""
+    submit(world)
+    held = take(world)
+    settle(world, held, 1, JobStatus.QUEUED, None, "one")
+    mark = held.mark(held.seq + 1)
+    assert take(world, nonce="n", known=mark).unchanged
+    again = take(world, nonce="n", known=mark)
+    assert (again.unchanged, len(again.messages)) == (False, 1)

@@ -15,6 +15,7 @@ from worker.errors import PauseRequested
 from worker.inline import _Unrenewed
 from worker.models.scripted import ScriptedModel, act, say
 from worker.runner import Runner, RunnerSettings
+from worker.shelf import Shelf
 from worker.store.base import CommitAnswer, Progress, Ticket, Underway
 from worker.store.memory import MemoryStore
 from worker.tools import tool
@@ -57,6 +58,7 @@ class Bench:
         self.happened: list[str] = []
         self.store = Slow(self.happened)
         self.meanwhile: Callable[[], object] = lambda: None
+        self.shelf = Shelf()
 
         @tool(effects="safe")
         def look(page: int) -> str:
@@ -91,6 +93,7 @@ class Bench:
             default_model=lambda: pytest.fail("this agent has a model"),
             settings=RunnerSettings(**settings),
         )
+        runner.shelf = self.shelf  # all slices run in one process
         return runner.run("j")
 
     def roles(self) -> list[str]:

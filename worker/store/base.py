@@ -22,6 +22,25 @@ from api_client.contract import (
 )
 from api_client.store import JobStore
 from api_client.workers import WorkerInfo
+from worker.messages import Transcript
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A moment of a job: its message list is still the same while a claim finds the job there.
+
+    Attributes:
+        created: of the job, in milliseconds; ids of purged jobs may be used again.
+        epoch: of the last claim.
+        seq: number of the last commit.
+    """
+
+    created: int
+    epoch: int
+    seq: int
+
+    def __str__(self) -> str:
+        return f"{self.created} {self.epoch} {self.seq}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +58,9 @@ class Claimed:
         mail: messages of people that the model has not been shown, in their order.
         halt: a person wants the job paused.
         crowded: other tenants wait for the slot that it takes.
+        created: of the job, in milliseconds since the epoch.
+        unchanged: the caller has the messages already; none is given here.
+        transcript: what the caller has, if they are unchanged; no store knows it.
     """
 
     spec: JobSpec
@@ -54,6 +76,13 @@ class Claimed:
     mail: Sequence[Mail] = ()
     halt: Wish | None = None
     crowded: bool = False
+    created: int = 0
+    unchanged: bool = False
+    transcript: Transcript | None = None
+
+    def mark(self, seq: int) -> Mark:
+        """The moment of this claim's commit of this number."""
+        return Mark(self.created, self.epoch, seq)
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,6 +261,7 @@ class CheckpointStore(JobStore, Protocol):
         lease_ms: int,
         max_tries: int,
         wary_of: int = 0,
+        known: Mark | None = None,
     ) -> Claim:
         """Take a job, raising its epoch.
 
@@ -241,6 +271,7 @@ class CheckpointStore(JobStore, Protocol):
         Args:
             wary_of: leave a job alone that has begun so many times without progress, for somebody
                 who runs no other such job; 0 takes every job.
+            known: the messages of this moment are known to the caller: they need not be read.
         """
 
     def commit(self, ticket: Ticket, progress: Progress) -> CommitAnswer:

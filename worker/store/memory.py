@@ -26,6 +26,7 @@ from worker.store.base import (
     CommitAnswer,
     Hint,
     LiveAnswer,
+    Mark,
     NotClaimed,
     Progress,
     Renewal,
@@ -55,6 +56,7 @@ class MemoryStore(MemoryCallers):
         lease_ms: int,
         max_tries: int,
         wary_of: int = 0,
+        known: Mark | None = None,
     ) -> Claim:
         """See ``CheckpointStore.claim``."""
         with self._lock:
@@ -67,6 +69,7 @@ class MemoryStore(MemoryCallers):
             if job.status.ended and job.published:
                 return NotClaimed("ended")
             was, waited_ms = self._before_claim(job, nonce)
+            unchanged = known == Mark(job.created, job.epoch, job.seq)
             if job.nonce != nonce:
                 refused = self._refused(job, max_tries, wary_of)
                 refused = refused or self._not_its_turn(job)
@@ -83,7 +86,7 @@ class MemoryStore(MemoryCallers):
                 epoch=job.epoch,
                 seq=job.seq,
                 tries=job.tries,
-                messages=[json.loads(text) for text in job.messages],
+                messages=[] if unchanged else [json.loads(text) for text in job.messages],
                 run=job.run,
                 pause=job.pause if job.signal is not None else None,
                 signal=None if job.signal is None else SIGNAL.validate_json(job.signal),
@@ -94,6 +97,8 @@ class MemoryStore(MemoryCallers):
                 crowded=was is not None
                 and job.place is not None
                 and self.turns.others_wait(job.place),
+                created=job.created,
+                unchanged=unchanged,
             )
 
     def _before_claim(self, job: Record, nonce: str) -> tuple[JobStatus | None, int | None]:

@@ -52,6 +52,7 @@ from worker.store.base import (
     CommitAnswer,
     Hint,
     LiveAnswer,
+    Mark,
     NotClaimed,
     Post,
     PostState,
@@ -110,6 +111,7 @@ class RedisCheckpointStore(RedisJobStore):
         lease_ms: int,
         max_tries: int,
         wary_of: int = 0,
+        known: Mark | None = None,
     ) -> Claim:
         """See ``CheckpointStore.claim``."""
         if not JOB_ID_PATTERN.fullmatch(job_id):
@@ -125,6 +127,7 @@ class RedisCheckpointStore(RedisJobStore):
             SCHEMA_VERSION,
             wary_of,
             ",".join(keyring().names),
+            "" if known is None else str(known),
         ]
         reply = self._call("claim", self._keys(job_id).of_telling(job_id), args)
         kind = reply[0].decode()
@@ -159,6 +162,7 @@ class RedisCheckpointStore(RedisJobStore):
             was=JobStatus(was) if was else None,
             waited_ms=waited_ms if was else None,
             crowded=bool(reply[6]),
+            unchanged=bool(reply[7]),
         )
 
     def _hint_all(self, found: Sequence[bytes]) -> None:
@@ -395,6 +399,7 @@ def _claimed(record: dict[str, str], messages: list[dict[str, Any]]) -> Claimed:
         signal=None if signal is None else SIGNAL.validate_json(signal),
         mail=tuple(read_mail(record)),
         halt=Wish.model_validate_json(record["halt"]) if "halt" in record else None,
+        created=int(record["created"]),
     )
 
 

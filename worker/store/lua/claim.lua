@@ -6,13 +6,15 @@
 --       7 highest schema version that the worker reads
 --       8 starts without progress after which the job is left alone for now, 0 for never
 --       9 names of the keys that the worker has, comma separated (api_client/sealing.py)
+--       10 creation, epoch and commit at which the worker knows the messages, or ""
 -- Returns {"missing"} | {"ended"} | {"paused"} | {"not_due", due} | {"busy", owner}
 --       | {"newer", schema version}: left for a newer worker, untouched
 --       | {"locked", name of a key}: encrypted with a key that the worker does not have, untouched
 --       | {"suspect", starts}: left for a process that runs no other such job
 --       | {"turn", "", jobs to hint}: it is another tenant's turn; this job will be hinted again
 --       | {"run", record (flat list), messages, status before, ms for which it could be claimed,
---         jobs to hint, 1 if other tenants wait for this one's slot}
+--         jobs to hint, 1 if other tenants wait for this one's slot, 1 if the worker knows the
+--         messages: then none are returned}
 --       | {"publish", record (flat list), jobs to hint}
 -- Jobs to hint: {job id, status, spec, …}, whose turn has come by this.
 -- A job that a caller has cancelled ends here; it must not run on until its next commit. So does one
@@ -46,6 +48,12 @@ if ended and job[5] then
   return {'ended'}
 end
 local mine = job[3] == ARGV[3]
+local known = false
+if ARGV[10] and ARGV[10] ~= '' then
+  local now = redis.call('HMGET', KEYS[1], 'created', 'epoch', 'run')
+  local seq = now[3] and string.match(now[3], '^%d+') or '0'
+  known = ARGV[10] == now[1] .. ' ' .. now[2] .. ' ' .. seq
+end
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 
@@ -136,5 +144,6 @@ local was, waited = status, math.max(0, now - tonumber(since))
 if mine then
   was, waited = '', 0
 end
-return {'run', redis.call('HGETALL', KEYS[1]), redis.call('LRANGE', KEYS[2], 0, -1), was, waited,
-  hints, place and others_wait(place.lane, place.tenant) and 1 or 0}
+return {'run', redis.call('HGETALL', KEYS[1]),
+  known and {} or redis.call('LRANGE', KEYS[2], 0, -1), was, waited,
+  hints, place and others_wait(place.lane, place.tenant) and 1 or 0, known and 1 or 0}
