@@ -108,6 +108,14 @@ def send_hint(app: Celery, spec: JobSpec, *, declares: bool = True, again: bool 
         app.amqp.send_task_message(producer, name, message, headers=headers, **routing)
 
 
+def queue_of(app: Celery, spec: JobSpec) -> str:
+    """The queue to which a job's hints go; empty if only the broker knows it."""
+    routing = {key: spec.message[key] for key in _ROUTING if key in spec.message}
+    args, kwargs = shown_arguments(spec)
+    queue = app.amqp.router.route(routing, task_name(spec.agent), tuple(args), kwargs).get("queue")
+    return str(getattr(queue, "name", queue) or "")
+
+
 def celery_priority(priority: str, connection: Any) -> int:
     """The number of a class of priority: RabbitMQ gives the highest first, Redis the lowest."""
     rank = RANKS[priority]

@@ -19,7 +19,7 @@ from api_client.errors import StoreUnavailable
 from api_client.hints import try_hint
 from worker.announcing import announce_agents, announce_slots
 from worker.appointments import keep_appointment
-from worker.broker import reachable
+from worker.broker import Backlog, reachable
 from worker.celery_config import check_backend, check_pool
 from worker.control import listen_for_event_switch, listen_for_revokes, live_namesakes
 from worker.flow.book import LOOK_EVERY_S, Lookout
@@ -156,6 +156,7 @@ class Keeper(bootsteps.StartStopStep):
             return
         settings, begun_s, count = self._service.settings, time.monotonic(), 0
         late_ms = int(max(0.0, begun_s - self._sweep_planned_s) * 1000)
+        backlog = Backlog(self._service.app)
         while True:
             with no_fork():
                 hints = self._service.store.sweep(
@@ -165,7 +166,8 @@ class Keeper(bootsteps.StartStopStep):
                 )
             for hint in hints:
                 with no_fork():
-                    self._follow(hint)
+                    if not (hint.again and backlog.holds(hint.spec)):
+                        self._follow(hint)
                 if self._broker_away:
                     break
             count += len(hints)

@@ -3,11 +3,34 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from typing import Any
 
 from celery import Celery
 
+from api_client.contract import JobSpec
+from api_client.hints import queue_of
+
 log = logging.getLogger(__name__)
+
+
+class Backlog:
+    """Which queues hold messages, as far as one sweep asks; each is looked at once.
+
+    A hint that is repeated while messages wait before it is no news to anybody, and with thousands
+    of jobs in a queue the repeated ones would soon be the most of them.
+    """
+
+    def __init__(self, app: Celery) -> None:
+        self._app = app
+        self._holds: dict[str, bool] = {}
+
+    def holds(self, spec: JobSpec) -> bool:
+        """Whether messages wait in the queue of a job; not if the broker cannot be asked."""
+        queue = queue_of(self._app, spec)
+        if queue not in self._holds:
+            self._holds[queue] = bool(queue) and bool(_waiting_in(self._app, [queue]))
+        return self._holds[queue]
 
 
 def waiting(app: Celery) -> int | None:
@@ -16,10 +39,14 @@ def waiting(app: Celery) -> int | None:
     Returns:
         ``None`` if the broker cannot be reached.
     """
+    return _waiting_in(app, list(app.amqp.queues.consume_from))
+
+
+def _waiting_in(app: Celery, queues: Sequence[str]) -> int | None:
     connection = app.connection_for_read()
     try:
         with connection:
-            return sum(_depth(connection, name) for name in list(app.amqp.queues.consume_from))
+            return sum(_depth(connection, name) for name in queues)
     except _lost(connection) as error:
         log.debug("the broker cannot be reached: %s", error)
         return None

@@ -35,7 +35,7 @@ def test_a_job_that_was_accepted_and_never_delivered_is_hinted(world: World) -> 
     spec = submit(world)
     assert sweep(world) == []
     world.advance(10 * SECOND)
-    assert sweep(world) == [Hint(spec, JobStatus.QUEUED)]
+    assert sweep(world) == [Hint(spec, JobStatus.QUEUED, again=True)]
 
 
 def test_a_record_that_cannot_be_read_holds_up_no_other(
@@ -102,6 +102,24 @@ def test_paused_jobs_are_never_hinted(world: World) -> None:
     assert sweep(world) == []
     world.advance(10 * SECOND)
     assert hinted(world) == [JOB]
+
+
+def test_a_hint_that_is_sent_again_soon_is_told_from_others(world: World) -> None:
+    submit(world)
+    told = []
+    for _ in range(4):
+        world.advance(CAP)
+        told += [hint.again for hint in sweep(world)]
+    assert told == [True, True, False, False], "after 2, 4 and 7 minutes, and after 7 once more"
+
+
+@pytest.mark.parametrize("status", [JobStatus.RUNNING, JobStatus.WAITING, *ENDED])
+def test_what_comes_to_be_hinted_by_a_sweep_is_no_repetition(
+    world: World, status: JobStatus
+) -> None:
+    bring_to(world, status)
+    world.advance(CAP)
+    assert [(hint.status, hint.again) for hint in sweep(world)] == [(status, False)]
 
 
 def test_a_waiting_job_is_hinted_when_its_time_has_come(world: World) -> None:

@@ -184,10 +184,14 @@ class Hint:
     """A job whose time has come, and where it stood when the sweep found it.
 
     A paused one is not to be hinted: its timetable asks for something.
+
+    Attributes:
+        again: it has been hinted before, not long ago: if no hint was lost, it stands in its queue.
     """
 
     spec: JobSpec
     status: JobStatus
+    again: bool = False
 
 
 PostState = Literal["pending", "delivered", "given_up"]

@@ -342,10 +342,12 @@ class MemoryStore(MemoryCallers):
             if self._lines_up_in_sweep(job):
                 continue
             job.hints += 1
-            job.due = now + min(int(grace_ms * 2 ** min(job.hints - 1, 30)), cap_ms)
+            wait = min(int(grace_ms * 2 ** min(job.hints - 1, 30)), cap_ms)
             if job.start_by is not None and job.start_by > now:
-                job.due = min(job.due, job.start_by)
-            hints.append(Hint(job.spec, job.status))
+                wait = min(wait, job.start_by - now)
+            job.due = now + wait
+            again = job.status is JobStatus.QUEUED and wait < cap_ms
+            hints.append(Hint(job.spec, job.status, again))
         return len(chosen), [*hints, *self._sweep_lanes()]
 
     def abandon(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any
@@ -336,9 +336,9 @@ class RedisCheckpointStore(RedisJobStore):
             names = [keys.due, keys.job_prefix, keys.index_prefix]
             looked_at, found = limit, 0
             while looked_at == limit and found < limit:  # many may have lined up without a hint
-                looked_at, *reply = self._call("sweep", names, [limit, grace_ms, cap_ms])
+                looked_at, reply, again = self._call("sweep", names, [limit, grace_ms, cap_ms])
                 found += len(reply) // 3
-                hints.extend(_hints(reply))
+                hints.extend(_hints(reply, {job_id.decode() for job_id in again}))
         return hints
 
     def abandon(
@@ -431,11 +431,15 @@ def _payload(post_id: bytes, event: str, stored: bytes) -> str:
     return reveal(unsealed(stored, job_id, place), job_id, place)
 
 
-def _hints(found: Sequence[bytes]) -> list[Hint]:
-    """Hints from a flat list of job id, status and spec."""
+def _hints(found: Sequence[bytes], again: Collection[str] = ()) -> list[Hint]:
+    """Hints from a flat list of job id, status and spec.
+
+    Args:
+        again: ids of those that are in a queue, if nothing was lost.
+    """
     triples = zip(found[::3], found[1::3], found[2::3], strict=True)
     return [
-        Hint(spec, JobStatus(status.decode()))
+        Hint(spec, JobStatus(status.decode()), again=spec.job_id in again)
         for job_id, status, stored in triples
         for spec in _readable_spec(job_id, stored)
     ]

@@ -4,20 +4,21 @@
 -- KEYS  1 due index  2 prefix of the records ("…job:")  3 prefix of the status indexes
 -- ARGV  1 most jobs to look at  2 time (ms) to give a hint before the next one; doubles with each
 --       3 the longest such time (ms)
--- Returns {how many were looked at, id, status, spec, …}, three for each job to hint. A paused one
--- stands in the due index if its timetable asks for something: it is returned as well, for its time
--- has come. A job with a tenant that could run waits for its turn instead, and is returned when that
--- has come. Records are reached through their prefix: the index names them, and they lie in the same
--- slot.
+-- Returns {how many were looked at, {id, status, spec, …}, {id, …}}: three for each job to hint, and
+-- those of them that have been hinted already and whose time has not grown to the longest. A paused
+-- one stands in the due index if its timetable asks for something: it is returned as well, for its
+-- time has come. A job with a tenant that could run waits for its turn instead, and is returned when
+-- that has come. Records are reached through their prefix: the index names them, and they lie in the
+-- same slot.
 --@include lists
 --@include turns
 local could_run = {queued = true, waiting = true, running = true}
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local found = {0}
+local looked_at, found, again = 0, {}, {}
 for _, id in ipairs(redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now, 'LIMIT', 0, ARGV[1])) do
   local key = KEYS[2] .. id
-  found[1] = found[1] + 1
+  looked_at = looked_at + 1
   local job = redis.call('HMGET', key, 'status', 'lease', 'spec', 'kept', 'tenant', 'turn')
   local status = job[1]
   local lease = tonumber(job[2] or 0)
@@ -39,6 +40,9 @@ for _, id in ipairs(redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now, 'LIMIT', 0
     found[#found + 1] = id
     found[#found + 1] = status
     found[#found + 1] = job[3]
+    if status == 'queued' and wait < tonumber(ARGV[3]) then
+      again[#again + 1] = id
+    end
   end
 end
 for _, lane in ipairs(redis.call('HKEYS', turns)) do
@@ -50,4 +54,4 @@ local published = KEYS[3] .. 'published'
 for _, id in ipairs(redis.call('ZRANGEBYSCORE', published, '-inf', now, 'LIMIT', 0, 2000)) do
   forget_lists(KEYS[3], id)
 end
-return found
+return {looked_at, found, again}
