@@ -23,7 +23,7 @@ from worker.discovery import load_agents, with_delegates
 from worker.einfo import reuse_copies
 from worker.service import Service
 from worker.settings import Settings
-from worker.tasks import AgentTask, cancel_task, signal_task
+from worker.tasks import agent_task, cancel_task, signal_task
 from worker.watching import Onlookers
 
 
@@ -50,7 +50,7 @@ def install(
         check_webhook(agent.webhook_url, settings, f"agent {agent.name!r}: webhook_url")
     service = Service(app, settings, by_name(found), given=agents)
     for agent in found:
-        app.register_task(AgentTask(agent, service))
+        app.register_task(agent_task(agent, service))
     app.register_task(signal_task(service))
     app.register_task(cancel_task(service))
     app.control_cls = with_durable_revoke(symbol_by_name(str(app.control_cls)), service)  # type: ignore[assignment]

@@ -269,6 +269,19 @@ class AgentTask(Task):  # type: ignore[type-arg]
             log.warning("job %s: published, and will be once more: %s", task_id, error)
 
 
+def agent_task(agent: Agent, service: Service) -> AgentTask:
+    """The task of one agent in one app.
+
+    Of a class of its own: Celery keeps a task's app, the settings that it takes from there, and its
+    stack of requests on the class, where a second app of the process would change the first one's.
+    """
+
+    class OwnTask(AgentTask):
+        """The task in this app."""
+
+    return OwnTask(agent, service)
+
+
 def signal_task(service: Service) -> Task[Any, Any]:
     """``stepkeeper.signal(job_id, signal, pause_id=None)``: for programs without this package."""
 

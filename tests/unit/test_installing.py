@@ -44,3 +44,16 @@ def test_in_the_redis_of_this_machine_where_the_app_has_none() -> None:
 def test_where_the_setting_says_before_all_else(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STEPKEEPER_REDIS_URL", "redis://127.0.0.1:1/9")
     assert stored_at(broker=OWN) == "redis://127.0.0.1:1/9"
+
+
+def test_each_of_two_apps_in_one_process_has_a_task_of_its_own() -> None:
+    agent = Agent(name="a", goal="g", model=ScriptedModel([]))
+    limits = ("1/s", "2/s")
+    apps = [Celery(limit, set_as_current=False, broker=OWN) for limit in limits]
+    for app, limit in zip(apps, limits, strict=True):
+        app.conf.task_default_rate_limit = limit
+        install(app, agents=[agent])
+    tasks = [app.tasks[agent.task_name] for app in apps]
+    assert [task.app for task in tasks] == apps
+    assert [task.rate_limit for task in tasks] == list(limits)
+    assert tasks[0].request_stack is not tasks[1].request_stack
