@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 from functools import partial
 from typing import Any
 
 from celery.worker.consumer import Consumer
+
+from api_client.contract import TASK_PREFIX
+from api_client.hints import HINT_HEADER
+from worker.runner import no_such_agent
+
+log = logging.getLogger(__name__)
 
 RETRY_S = 4.0
 """The longest pause between two tries to reach a broker that is away; Celery's is 30 s."""
@@ -13,6 +20,8 @@ RETRY_S = 4.0
 
 def with_calm_leave(base: type[Consumer]) -> type[Consumer]:
     """The app's consumer class, which gives back no messages over a connection that is lost.
+
+    And which fails no job for an agent that only other workers have.
 
     kombu's Redis transport keeps a message whose acknowledgement was cut off, and would put it
     back into the queue over the very connection that has gone: that ends the whole worker. For
@@ -30,6 +39,20 @@ def with_calm_leave(base: type[Consumer]) -> type[Consumer]:
             if channel is not None:
                 channel.do_restore = False
             super().on_connection_error_after_connected(exc)
+
+        def on_unknown_task(self, body: Any, message: Any, exc: Any) -> None:
+            """Called for a message whose task this worker does not have.
+
+            Celery would record a failure. A hint is only dropped: the store has its job, and sweeps
+            hint it until a worker that has the agent takes it up.
+            """
+            task, job_id = str(message.headers.get("task")), message.headers.get("id")
+            if HINT_HEADER not in message.headers or not task.startswith(TASK_PREFIX):
+                super().on_unknown_task(body, message, exc)
+                return
+            agent = task.removeprefix(TASK_PREFIX)
+            log.error("job %s is left alone: %s", job_id, no_such_agent(agent))
+            message.ack_log_error(log, self.connection_errors)
 
     return AgentConsumer
 

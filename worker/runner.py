@@ -6,6 +6,7 @@ hinting, events) is the caller's.
 
 from __future__ import annotations
 
+import logging
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -23,6 +24,8 @@ from worker.slices import Offload, Slice
 from worker.solitude import Solitude
 from worker.store.base import CheckpointStore, Claim, Claimed, Mark, NotClaimed, ToPublish
 from worker.telemetry.observer import NOBODY, Observer
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +130,8 @@ class Runner:
             return replace(claim, transcript=kept.transcript) if claim.unchanged and kept else claim
         if kept and isinstance(claim, NotClaimed):
             self.shelf.put(job_id, kept)
+        if isinstance(claim, NotClaimed) and claim.why == "unknown":
+            log.error("job %s is left alone: %s", job_id, no_such_agent(claim.detail))
         return _nothing_to_run(claim)
 
     def _claim(self, job_id: str, alone: bool, known: Mark | None) -> Claim:
@@ -140,6 +145,7 @@ class Runner:
                 max_tries=self.settings.max_attempts,
                 wary_of=0 if alone else self.settings.shared_attempts,
                 known=known,
+                agents=self.agents,
             ),
             self.settings.patience_s,
         )
@@ -147,6 +153,14 @@ class Runner:
     def _is_suspect(self, claim: Claim | None) -> bool:
         """Whether a job has been claimed that must be the only one of its kind here."""
         return isinstance(claim, Claimed) and claim.tries > self.settings.shared_attempts
+
+
+def no_such_agent(agent: str) -> str:
+    """Why a worker leaves a job to others, and what to do if none of them takes it."""
+    return (
+        f"this worker does not have the agent {agent!r}; a worker that has it goes on with the "
+        "job. If none has, start one (STEPKEEPER_AGENTS), or cancel the job"
+    )
 
 
 def _nothing_to_run(claim: NotClaimed | ToPublish) -> SliceEnd:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from itertools import count
 from typing import Any
 
@@ -68,6 +69,7 @@ def claim(
     max_tries: int = 5,
     wary_of: int = 0,
     known: Mark | None = None,
+    agents: Collection[str] = (),
 ) -> Claim:
     """Try to take a job, by default in an attempt of its own."""
     return world.store.claim(
@@ -78,6 +80,7 @@ def claim(
         max_tries=max_tries,
         wary_of=wary_of,
         known=known,
+        agents=agents,
     )
 
 

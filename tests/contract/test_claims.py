@@ -353,3 +353,42 @@ def test_a_claim_that_is_made_again_brings_the_messages(world: World) -> None:
     assert take(world, nonce="n", known=mark).unchanged
     again = take(world, nonce="n", known=mark)
     assert (again.unchanged, len(again.messages)) == (False, 1)
+
+
+def test_a_job_whose_agent_a_worker_does_not_have_is_left_as_it_is(world: World) -> None:
+    submit(world)
+    held = take(world, agents=["desk", "shop"])
+    world.advance(LEASE)
+    before = world.raw(JOB)
+    for _ in range(7):
+        assert claim(world, max_tries=3, agents=["desk", "sho", "shopping"]) == NotClaimed(
+            "unknown", "shop"
+        )
+    assert world.raw(JOB) == before
+    assert hinted(world) == [JOB]
+    again = take(world, max_tries=3, agents=["shop"])
+    assert (again.epoch, again.tries) == (held.epoch + 1, 2)
+
+
+@pytest.mark.parametrize("status", [JobStatus.SUCCEEDED, JobStatus.CANCELLED])
+def test_a_job_of_any_agent_is_published_by_whoever_comes(world: World, status: JobStatus) -> None:
+    bring_to(world, status)
+    world.advance(MINUTE)
+    assert isinstance(claim(world, agents=["desk"]), ToPublish)
+
+
+def test_a_job_of_any_agent_expires_with_whoever_comes(world: World) -> None:
+    submit(world, start_within_ms=MINUTE)
+    world.advance(MINUTE)
+    assert isinstance(claim(world, agents=["desk"]), ToPublish)
+    assert world.store.read(JOB).status is JobStatus.CANCELLED
+
+
+def test_a_tenants_job_whose_agent_is_unknown_keeps_no_other_from_its_turn(world: World) -> None:
+    submit(world, tenant="acme")
+    assert world.turn(JOB) == "hinted"
+    assert claim(world, agents=["desk"]) == NotClaimed("unknown", "shop")
+    assert world.turn(JOB) == ""
+    world.advance(MINUTE)
+    assert hinted(world) == [JOB]
+    assert take(world, agents=["shop"]).tries == 1

@@ -9,7 +9,7 @@ from typing import Any
 
 from celery import Celery
 
-from api_client.contract import AgentInfo
+from api_client.contract import AgentInfo, JobStatus
 from api_client.hints import broker_errors
 from api_client.survey import Survey
 from worker.doctor.findings import Findings, error, warning
@@ -18,6 +18,8 @@ AREA = "workers"
 STALE_MS = 180_000
 OVERDUE_S = 30.0
 ANSWER_S = 2.0
+
+_TO_RUN = (JobStatus.QUEUED, JobStatus.RUNNING, JobStatus.WAITING)
 
 
 @dataclass(slots=True)
@@ -99,6 +101,20 @@ def _agents(facts: FleetFacts) -> Findings:
                 f"{info.name} go",
                 f"start a worker with --queues {info.queue}, or correct task_routes",
             )  # fmt: skip
+    yield from _jobs_of_nobody(facts)
+
+
+def _jobs_of_nobody(facts: FleetFacts) -> Findings:
+    """Jobs that could run, of agents that were never announced, or not for a long time."""
+    known = {info.name for info in facts.agents}
+    could_run = {
+        name for (name, status), jobs in facts.survey.jobs.items() if jobs and status in _TO_RUN
+    }
+    for name in sorted(could_run - known - {""}):
+        yield error(
+            AREA, "STEPKEEPER_AGENTS", f"jobs of agent {name} wait, and no worker has announced it",
+            "start a worker with it, or cancel them",
+        )  # fmt: skip
 
 
 def _versions(facts: FleetFacts) -> Findings:

@@ -6,7 +6,7 @@ also when the first call did take effect and only its reply was lost.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -103,11 +103,21 @@ class NotClaimed:
     version. ``suspect``: it has begun too often without progress to be run beside others like it;
     ``detail`` is how often. ``turn``: it is another tenant's turn; the job is hinted again when its
     own has come. ``locked``: it is encrypted with a key that this program does not have; ``detail``
-    says which and what to do.
+    says which and what to do. ``unknown``: this worker does not have its agent, which ``detail``
+    names.
     """
 
     why: Literal[
-        "missing", "ended", "paused", "not_due", "busy", "newer", "suspect", "turn", "locked"
+        "missing",
+        "ended",
+        "paused",
+        "not_due",
+        "busy",
+        "newer",
+        "suspect",
+        "turn",
+        "locked",
+        "unknown",
     ]
     detail: str = ""
 
@@ -266,6 +276,7 @@ class CheckpointStore(JobStore, Protocol):
         max_tries: int,
         wary_of: int = 0,
         known: Mark | None = None,
+        agents: Collection[str] = (),
     ) -> Claim:
         """Take a job, raising its epoch.
 
@@ -276,6 +287,8 @@ class CheckpointStore(JobStore, Protocol):
             wary_of: leave a job alone that has begun so many times without progress, for somebody
                 who runs no other such job; 0 takes every job.
             known: the messages of this moment are known to the caller: they need not be read.
+            agents: leave jobs of all others alone, unless only their outcome is to be published;
+                none given: take those of every agent.
         """
 
     def commit(self, ticket: Ticket, progress: Progress) -> CommitAnswer:

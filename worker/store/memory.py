@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from api_client.contract import (
@@ -57,6 +57,7 @@ class MemoryStore(MemoryCallers):
         max_tries: int,
         wary_of: int = 0,
         known: Mark | None = None,
+        agents: Collection[str] = (),
     ) -> Claim:
         """See ``CheckpointStore.claim``."""
         with self._lock:
@@ -71,7 +72,7 @@ class MemoryStore(MemoryCallers):
             was, waited_ms = self._before_claim(job, nonce)
             unchanged = known == Mark(job.created, job.epoch, job.seq)
             if job.nonce != nonce:
-                refused = self._refused(job, max_tries, wary_of)
+                refused = self._refused(job, agents, max_tries, wary_of)
                 refused = refused or self._not_its_turn(job)
                 if refused is None:
                     self._take(job, owner, nonce, lease_ms, max_tries)
@@ -111,7 +112,9 @@ class MemoryStore(MemoryCallers):
             since = now
         return job.status, max(0, now - since)
 
-    def _refused(self, job: Record, max_tries: int, wary_of: int) -> NotClaimed | None:
+    def _refused(
+        self, job: Record, agents: Collection[str], max_tries: int, wary_of: int
+    ) -> NotClaimed | None:
         now = self._clock()
         if job.lease > now:
             return NotClaimed("busy", job.owner or "")
@@ -120,12 +123,18 @@ class MemoryStore(MemoryCallers):
         if job.status is JobStatus.WAITING and (job.due_at or 0) > now:
             return NotClaimed("not_due", str(job.due_at))
         runs_on = not job.status.ended and job.cancel is None
+        if runs_on and agents and job.spec.agent not in agents:
+            self._leave_window(job)
+            return NotClaimed("unknown", job.spec.agent)
         if runs_on and 0 < wary_of <= job.tries < max_tries:
             job.hints = 0
-            if job.place is not None and job.place.turn == "hinted":
-                self.turns.step_out(job.place)
+            self._leave_window(job)
             return NotClaimed("suspect", str(job.tries))
         return None
+
+    def _leave_window(self, job: Record) -> None:
+        if job.place is not None and job.place.turn == "hinted":
+            self.turns.step_out(job.place)
 
     def _expired(self, job: Record) -> bool:
         """Whether it was to begin by a certain time, and nobody has begun it."""

@@ -112,6 +112,7 @@ class RedisCheckpointStore(RedisJobStore):
         max_tries: int,
         wary_of: int = 0,
         known: Mark | None = None,
+        agents: Collection[str] = (),
     ) -> Claim:
         """See ``CheckpointStore.claim``."""
         if not JOB_ID_PATTERN.fullmatch(job_id):
@@ -128,6 +129,7 @@ class RedisCheckpointStore(RedisJobStore):
             wary_of,
             ",".join(keyring().names),
             "" if known is None else str(known),
+            ",".join(agents),
         ]
         reply = self._call("claim", self._keys(job_id).of_telling(job_id), args)
         kind = reply[0].decode()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -30,6 +31,11 @@ def test_in_a_good_fleet_nothing_is_found() -> None:
     assert found() == []
 
 
+def test_jobs_of_agents_that_are_there_or_that_wait_for_people_are_no_fault() -> None:
+    jobs = Counter({("shop", "running"): 1, ("desk", "paused"): 1, ("desk", "queued"): 0})
+    assert found(survey=Survey(jobs + Counter({("", "succeeded"): 9}))) == []
+
+
 def test_workers_that_were_not_asked_are_not_missed() -> None:
     assert found(queues=None) == []
 
@@ -45,6 +51,7 @@ def test_workers_that_were_not_asked_are_not_missed() -> None:
         ({"agents": [info(release="1.3.0")]}, "stepkeeper", "warning"),
         ({"agents": [info(release="2.0.0")]}, "stepkeeper", "error"),
         ({"survey": Survey(overdue_s=95.0)}, "celery worker", "error"),
+        ({"survey": Survey(Counter({("desk", "queued"): 2}))}, "STEPKEEPER_AGENTS", "error"),
         ({"survey": Survey(quarantined=2)}, "stepkeeper quarantine", "warning"),
     ],
 )

@@ -7,9 +7,11 @@
 --       8 starts without progress after which the job is left alone for now, 0 for never
 --       9 names of the keys that the worker has, comma separated (api_client/sealing.py)
 --       10 creation, epoch and commit at which the worker knows the messages, or ""
+--       11 names of the agents that the worker has, comma separated; none given: it has them all
 -- Returns {"missing"} | {"ended"} | {"paused"} | {"not_due", due} | {"busy", owner}
 --       | {"newer", schema version}: left for a newer worker, untouched
 --       | {"locked", name of a key}: encrypted with a key that the worker does not have, untouched
+--       | {"unknown", agent}: left for a worker that has the agent; counts as no start
 --       | {"suspect", starts}: left for a process that runs no other such job
 --       | {"turn", "", jobs to hint}: it is another tenant's turn; this job will be hinted again
 --       | {"run", record (flat list), messages, status before, ms for which it could be claimed,
@@ -91,6 +93,11 @@ local function start()
     cjson.encode({worker = ARGV[2], tries = tries, was = status}))
 end
 
+local function is_known()
+  local agents = ARGV[11] or ''
+  return agents == '' or string.find(',' .. agents .. ',', ',' .. job[9] .. ',', 1, true)
+end
+
 local place, hints = job[12] and not mine and place_of(ARGV[1]), {}
 
 if not mine then
@@ -102,6 +109,12 @@ if not mine then
       text = 'cancelled: it expired before any worker had begun it'})
   elseif status == 'waiting' and tonumber(job[6] or 0) > now then
     return {'not_due', job[6]}
+  end
+  if not ended and not job[7] and not is_known() then
+    if place and place.turn == 'hinted' then
+      step_out(place)  -- it keeps no other job from its turn
+    end
+    return {'unknown', job[9]}
   end
   local wary, tries = tonumber(ARGV[8]), tonumber(job[11])
   if not ended and not job[7] and wary > 0 and tries >= wary and tries < tonumber(ARGV[5]) then
