@@ -3,7 +3,7 @@
 The first SIGTERM (or Ctrl-C) raises the stop flag: every running job is handed over at its next
 commit. A second signal, SIGQUIT, or the end of the grace time, ends the process without waiting
 for the calls in flight; their jobs are freed and hinted first, so that other workers go on with
-them.
+them. Meanwhile the spans of calls that have ended are sent, for two seconds at most.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from enum import Enum, auto
 from itertools import count
@@ -28,6 +28,7 @@ from celery.worker import state
 from api_client.errors import StoreUnavailable
 from api_client.hints import try_hint
 from worker.service import Service
+from worker.telemetry.setup import LAST_SPANS_S
 
 log = logging.getLogger(__name__)
 
@@ -140,9 +141,7 @@ class Leaving:
         """End the process and its children, freeing their jobs. Does not return."""
         self._service.stop.set()
         self._kill_children()
-        freeing = threading.Thread(target=self._free, daemon=True)
-        freeing.start()
-        freeing.join(FREEING_S)
+        _side_by_side({self._free: FREEING_S, self._service.telemetry.close: LAST_SPANS_S})
         self._kill_children()  # those that the pool has put in place of the dead
         self._end(code)
 
@@ -157,6 +156,16 @@ class Leaving:
                 try_hint(self._service.app, spec)
         except StoreUnavailable as error:
             log.warning("the leases run out by themselves: %s", error)
+
+
+def _side_by_side(work: Mapping[Callable[[], None], float]) -> None:
+    """Do it all at once, and wait for each so many seconds at most."""
+    begun = time.monotonic()
+    threads = [(threading.Thread(target=do, daemon=True), limit_s) for do, limit_s in work.items()]
+    for thread, _ in threads:
+        thread.start()
+    for thread, limit_s in threads:
+        thread.join(max(0.0, begun + limit_s - time.monotonic()))
 
 
 def _kill(pid: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -105,6 +106,43 @@ def test_one_job_is_whole_in_trace_spans_metrics_and_log(lab: Lab, collector: Co
     assert metrics[0].sum("stepkeeper_pauses_total", kind="hand_to_human") == 1
 
     check_spans(collector, view.spec)
+
+
+def test_a_worker_that_leaves_at_once_sends_the_spans_of_calls_that_have_ended(
+    lab: Lab, collector: Collector
+) -> None:
+    env = {**watched(collector), "OTEL_BSP_SCHEDULE_DELAY": "600000"}
+    leaving = lab.worker("w1@test", env=env)
+    with lab.shut("put-whole-2"):
+        lab.submit("look put look @whole")
+        lab.wait_gate("put-whole-2")
+        assert collector.spans == []
+        leave_at_once(leaving)
+        assert leaving.wait_dead(timeout_s=10) == 0
+    ended = [span.name for span in collector.spans]
+    assert ended == ["chat function", "execute_tool look", "chat function"]
+
+
+def test_a_collector_that_never_answers_keeps_no_worker(lab: Lab) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        env = {
+            "STEPKEEPER_OTEL": "true",
+            "OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{silent.getsockname()[1]}",
+            "OTEL_BSP_SCHEDULE_DELAY": "600000",
+        }
+        leaving = lab.worker("w1@test", env=env)
+        with lab.shut("put-whole-2"):
+            lab.submit("look put look @whole")
+            lab.wait_gate("put-whole-2")
+            leave_at_once(leaving)
+            assert leaving.wait_dead(timeout_s=8) == 0
+
+
+def leave_at_once(worker: RunningWorker) -> None:
+    """Ask the worker twice to end: it waits for no call in flight."""
+    worker.send(signal.SIGTERM)
+    worker.wait_line("Warm shutdown")
+    worker.send(signal.SIGTERM)
 
 
 @contextmanager

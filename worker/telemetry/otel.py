@@ -8,7 +8,8 @@
        └─ invoke_agent OTHER          a sub-job
 
 All stand directly under the job's span, so that a worker that is killed costs its call in flight
-and never the place of others. Spans that were not sent yet when a process is killed are lost.
+and never the place of others. Spans that were not sent yet when a process is killed are lost; a
+worker that leaves at once sends those of its main process first.
 """
 
 from __future__ import annotations
