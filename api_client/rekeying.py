@@ -12,6 +12,7 @@ from api_client.connection import translated
 from api_client.contract import JobStatus, Outcome, Pause
 from api_client.errors import InvalidInput, JobUnreadable
 from api_client.records import (
+    MAIL,
     MESSAGE,
     PARTLY,
     event_place,
@@ -25,7 +26,9 @@ from api_client.refusals import unreadable
 from api_client.scripts import Argument
 from api_client.sealing import SETTING, Keyring, keyring, reveal, seal, unsealed
 
-_SEALED_FIELDS = ("spec", "run", "signal", "halt", "mail", *PARTLY)
+_SEALED_FIELDS = ("spec", "run", "signal", "halt", *PARTLY)
+_MESSAGES = f"{MAIL}:"
+"""How the names of fields begin that hold messages; ``mail`` itself is a number for scripts."""
 _ROUNDS = 5
 
 
@@ -120,7 +123,7 @@ class RekeyStore(AdminStore):
 
 def _is_old(ring: Keyring, name: str, value: bytes) -> bool:
     """Whether a field is to be sealed, and is not yet with the first key."""
-    if name.partition(":")[0] not in _SEALED_FIELDS:
+    if name not in _SEALED_FIELDS and not name.startswith(_MESSAGES):
         return False
     if name == "run":
         return not ring.is_first(value.partition(b" ")[2])

@@ -118,6 +118,19 @@ def everything(world: RedisWorld, status: JobStatus) -> tuple[object, ...]:
     return world.store.read(job_id), world.store.messages(job_id), world.store.events(job_id)
 
 
+def test_a_job_with_messages_goes_on_after_a_rekey(world: RedisWorld, encryption: Use) -> None:
+    """How many there are stays a number, which scripts read."""
+    submit(world)
+    held = take(world)
+    world.store.message(held.spec.job_id, Mail(text="one"), "m1")
+    encryption(f"{NEW},{OLD}")
+    assert RekeyStore(world.client).rekey().changed == 1
+    encryption(NEW)
+    world.store.message(held.spec.job_id, Mail(text="two"), "m2")
+    assert commit(world, held, 1, "on") == "mail"
+    assert [mail.text for mail in world.store.mail(held.spec.job_id)] == ["one", "two"]
+
+
 def test_rekey_names_what_it_cannot_open_and_goes_on(
     world: RedisWorld, redis_url: str, encryption: Use, capsys: pytest.CaptureFixture[str]
 ) -> None:
