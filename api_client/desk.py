@@ -226,7 +226,8 @@ class Desk:
         One that comes during the job's last model call is not read any more.
 
         Args:
-            message_id: the same id again is the same message; a new one, if not given.
+            message_id: the same id again is the same message, if it is one of the job's latest 128;
+                a new one, if not given.
 
         Raises:
             InvalidInput: it is empty or too long; JobNotFound.

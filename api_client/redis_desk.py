@@ -38,6 +38,9 @@ _SCRIPTS = Scripts("api_client")
 MAX_UNHEARD = 100
 """Messages of people that may wait in one job."""
 
+MESSAGES_KNOWN = 128
+"""How many of a job's messages, the latest, are known again by their ids: more than may wait."""
+
 
 class RedisDesk(RedisWorkers):
     """Mixed into ``RedisJobStore``, which has the connection."""
@@ -61,7 +64,7 @@ class RedisDesk(RedisWorkers):
     def message(self, job_id: str, mail: Mail, message_id: str) -> None:
         """See ``JobStore.message``."""
         text = mail.model_dump_json(exclude_defaults=True, exclude={"number"})
-        args: list[Argument] = [message_id, seal(text, job_id, MAIL), MAX_UNHEARD]
+        args: list[Argument] = [message_id, seal(text, job_id, MAIL), MAX_UNHEARD, MESSAGES_KNOWN]
         self._tell(job_id, "message", args)
 
     def halt(self, job_id: str, wish: Wish) -> None:

@@ -103,7 +103,7 @@ class JobStore(Protocol):
         """Add a message to a job that has not ended. Raises ``JobNotFound`` or ``Conflict``.
 
         Args:
-            message_id: the same again is the same message, and changes nothing.
+            message_id: one of the latest 128 again is the same message, and changes nothing.
         """
 
     def halt(self, job_id: str, wish: Wish) -> None:

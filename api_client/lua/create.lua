@@ -27,8 +27,9 @@
 --   kept asked labels            of the open pause: how far its timetable has been kept, since
 --                                when those who may answer have been asked, who they are since
 --                                the last escalation
---   mail heard mail:N mail_id    messages of people: the last one's number, the last one that
---                                the model was shown, those that wait, the last one's id
+--   mail heard mail:N            messages of people: the last one's number, the last one that
+--                                the model was shown, those that wait
+--   mail_id mail_ids             the last one's id, and those of the ones before it (JSON list)
 --   halt                         a person wants the job paused: who and why (JSON)
 --   due_at outcome published
 --   start_by                     a job that nobody has begun then (ms) is cancelled by its next claim

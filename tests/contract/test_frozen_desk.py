@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import redis
 
-from api_client.contract import Answer, JobStatus, Pause
+from api_client.contract import Answer, JobStatus, Mail, Pause
 from api_client.inbox import InboxFilter
 from api_client.keys import Keys
 from worker.store.base import Claimed
@@ -92,6 +92,8 @@ def test_an_escalated_pause_with_messages_that_wait(client: Any) -> None:
     assert (view.pause.labels, view.pause.kept, view.unheard) == (("leads",), 2, 2)
     assert view.pause.deadline == 1_700_005_401_000
     assert view.pause.answer_schema["answer"]["properties"]["value"] == {"type": "boolean"}
+    store.message(JOB, Mail(text="二"), "m3")
+    assert store.read(JOB).unheard == 2, "its last message is known again"
     (hint,) = store.sweep(limit=10, grace_ms=1000, cap_ms=1000)
     assert hint.status is JobStatus.PAUSED
     store.signal(JOB, "p2", Answer(value=True), "s1", ["leads"])

@@ -17,6 +17,7 @@ from api_client.contract import (
     Wish,
 )
 from api_client.errors import Conflict, JobNotFound, NotAllowed
+from api_client.redis_desk import MESSAGES_KNOWN
 from tests.contract.acts import (
     DONE,
     JOB,
@@ -215,6 +216,31 @@ def test_the_same_message_sent_again_is_one(world: World) -> None:
         world.store.message(JOB, Mail(text="hello"), "m1")
     assert world.store.read(JOB).unheard == 1
     assert kinds(world).count("message") == 1
+
+
+def test_an_older_message_sent_again_is_the_same_one(world: World) -> None:
+    """Also one that has been heard: a caller may try again for as long as it likes."""
+    submit(world)
+    held = take(world)
+    for number in range(1, MESSAGES_KNOWN + 3):
+        world.store.message(JOB, Mail(text=str(number)), f"m{number}")
+        progress = Progress("{}", "heard", heard=number)
+        world.store.commit(Ticket(JOB, held.epoch, held.seq + number), progress)
+    before = world.raw(JOB)
+    for number in range(3, MESSAGES_KNOWN + 3):
+        world.store.message(JOB, Mail(text="again"), f"m{number}")
+    assert world.raw(JOB) == before
+    world.store.message(JOB, Mail(text="forgotten"), "m2")
+    assert world.store.read(JOB).unheard == 1
+
+
+def test_a_message_sent_again_to_a_job_that_has_ended_since_is_no_error(world: World) -> None:
+    submit(world)
+    for message_id in ("m1", "m2"):
+        world.store.message(JOB, Mail(text=message_id), message_id)
+    world.store.cancel(JOB)
+    world.store.message(JOB, Mail(text="m1"), "m1")
+    assert kinds(world).count("message") == 2
 
 
 def test_messages_do_not_pile_up_without_end(world: World) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from api_client.contract import JobEvent, JobStatus, JobView, Mail, Pause, Wish
@@ -24,7 +26,7 @@ from api_client.lists import (
     write_cursor,
 )
 from api_client.pauses import to_ms
-from api_client.redis_desk import MAX_UNHEARD
+from api_client.redis_desk import MAX_UNHEARD, MESSAGES_KNOWN
 from api_client.refusals import not_told
 from api_client.workers import WorkerInfo, living
 from worker.store.memory_posts import Letter, MemoryPosts
@@ -42,7 +44,7 @@ class DeskRecord:
     labels: tuple[str, ...] | None = None
     mail: list[Mail] = field(default_factory=list)
     mails: int = 0
-    mail_id: str = ""
+    mail_ids: deque[str] = field(default_factory=partial(deque, maxlen=MESSAGES_KNOWN))
     halt: Wish | None = None
     letters: list[Letter] = field(default_factory=list)
 
@@ -86,13 +88,14 @@ class MemoryDesk(MemoryPosts):
         with self._lock:
             job = self._get(job_id)
             desk = job.desk
-            if desk.mail_id == message_id:
+            if message_id in desk.mail_ids:
                 return
             if job.status.ended:
                 raise not_told(job_id, "ended", job.status)
             if len(desk.mail) >= MAX_UNHEARD:
                 raise not_told(job_id, "full", str(len(desk.mail)))
-            desk.mails, desk.mail_id = desk.mails + 1, message_id
+            desk.mails += 1
+            desk.mail_ids.append(message_id)
             desk.mail.append(mail.model_copy(update={"number": desk.mails}))
             self._note(
                 job,
