@@ -6,6 +6,7 @@ fork everything that cannot be shared is made anew.
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 import uuid
@@ -17,6 +18,7 @@ from celery import Celery
 
 from api_client.connection import connect, describe
 from api_client.contract import JobSpec, JobStatus
+from api_client.errors import JobNotFound
 from api_client.hints import try_hint
 from worker.agent import Agent
 from worker.announce.channels import channels_of
@@ -38,6 +40,8 @@ from worker.settings import Settings
 from worker.telemetry.observer import Observer
 from worker.telemetry.setup import Telemetry
 from worker.telemetry.stores import WatchedStore
+
+log = logging.getLogger(__name__)
 
 LEAST_CONNECTIONS = 100
 """Of the default model; more if more jobs wait for it at once."""
@@ -264,7 +268,13 @@ class Service:
         if end.spec.parent and (parent := self.store.wake(end.spec.parent)):
             self.hint(parent)
         for child in end.children:
-            cancelled = self.store.cancel(child, "stepkeeper", f"job {end.spec.job_id} has ended")
+            try:
+                cancelled = self.store.cancel(
+                    child, "stepkeeper", f"job {end.spec.job_id} has ended"
+                )
+            except JobNotFound:  # the worker died before it was started, or it has been purged
+                log.debug("job %s: its sub-job %s is not there", end.spec.job_id, child)
+                continue
             if cancelled.status is JobStatus.CANCELLED:
                 self.hint(self.store.read(child).spec)
 

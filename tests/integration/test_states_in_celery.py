@@ -9,11 +9,11 @@ import pytest
 from celery import Celery, states
 from celery.result import AsyncResult
 
-from api_client.contract import JobSpec
+from api_client.contract import JobSpec, JobStatus, Outcome
 from tests.support.workers import eventually
 from worker.agent import Agent
 from worker.celery_config import ours
-from worker.ends import Deferred
+from worker.ends import Deferred, Ended
 from worker.following import report_deferred
 from worker.installing import install
 from worker.models import FunctionModel
@@ -37,6 +37,15 @@ def service(redis_url: str) -> Service:
     service = install(app, [agent], settings=settings)
     service.store.create(SPEC)
     return service
+
+
+def test_a_sub_job_that_is_not_there_keeps_no_end_from_being_published(service: Service) -> None:
+    """The worker died between noting that it would start it and starting it."""
+    outcome = Outcome(ok=False, reason="cancelled", text="cancelled by anna")
+    ended = Ended(SPEC, JobStatus.CANCELLED, outcome, children=("never-started", "child"))
+    service.store.create(SPEC.model_copy(update={"job_id": "child", "parent": SPEC.job_id}))
+    service.settle_family(ended)
+    assert service.store.read("child").status is JobStatus.CANCELLED
 
 
 def _result(service: Service) -> AsyncResult[str]:
