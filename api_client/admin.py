@@ -12,6 +12,7 @@ from redis.exceptions import ResponseError
 from api_client.connection import translated
 from api_client.contract import SCHEMA_VERSION, JobSpec, JobStatus, JobView
 from api_client.errors import Conflict, StoreUnavailable
+from api_client.faithful import check_faithful
 from api_client.records import MESSAGE, dumps, field_text, sealed_run
 from api_client.redis_store import FIRST_HINT_GRACE_MS, labels_of
 from api_client.refusals import not_found
@@ -177,9 +178,11 @@ class AdminStore(SurveyStore):
 
         Raises:
             JobNotFound
+            InvalidInput: what is changed could not be read back.
             Conflict: ``new_id`` exists.
         """
         spec = self.read(job_id).spec.model_copy(update={"parent": "", **(changes or {})})
+        check_faithful(f"job for agent {spec.agent!r}", spec)
         return self._begin(spec, new_id, beginning)
 
     def _begin(self, like: JobSpec, new_id: str | None, beginning: Beginning) -> JobSpec:

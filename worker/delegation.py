@@ -13,6 +13,7 @@ from worker.effects import Awaiting, End, Part, StartJobs, SubJob, SubResult
 from worker.job import Job
 from worker.limits import limit
 from worker.messages import observation
+from worker.tools.arguments import clean_surrogates
 
 
 def _is_delegated(agent: Agent, job: Job, call: Mapping[str, Any]) -> bool:
@@ -50,7 +51,7 @@ def _sub_job(agent: Agent, job: Job, call: Mapping[str, Any], caps: Mapping[str,
     return SubJob(
         job_id=sub_job_id(job.id, call["id"]),
         agent=tool.delegate.name,
-        input=arguments["task"],
+        input=clean_surrogates(arguments["task"]),
         caps=dict(caps),
     )
 

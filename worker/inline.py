@@ -19,8 +19,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from api_client.client import parse_signal
-from api_client.contract import Event, JobSpec, JobView, Outcome, Pause, Signal
+from api_client.contract import Event, JobView, Outcome, Pause, Signal
 from api_client.errors import JobFailed
+from api_client.specs import make_spec
 from worker.agent import Agent, by_name
 from worker.discovery import with_delegates
 from worker.ends import Awaited, Deferred, Ended, HandedOver, Left, Suspended
@@ -105,15 +106,17 @@ def run_inline(
         job_id: a new one, if not given.
 
     Raises:
-        SignalRefused, InvalidInput: ``answers`` gave something that the pause does not take.
+        InvalidInput: the input, or another argument, that no client could submit; or ``answers``
+            gave something that the pause does not take.
+        SignalRefused: ``answers`` gave something that the pause does not take.
         RuntimeError: the job paused more than 100 times.
     """
     worker = InlineWorker([agent], model=model, answers=answers)
-    spec = JobSpec(
+    spec = make_spec(
         job_id=job_id or str(uuid.uuid4()),
         agent=agent.name,
         input=input,
-        metadata=dict(metadata or {}),
+        metadata=metadata,
         tenant=tenant,
     )
     worker.store.create(spec)

@@ -12,6 +12,8 @@ from functools import partial
 from typing import Any
 
 from api_client.contract import JobSpec, JobView, Outcome
+from api_client.errors import InvalidInput
+from api_client.specs import make_spec
 from worker.agent import Agent
 from worker.context import ActionContext
 from worker.effects import (
@@ -167,9 +169,21 @@ class Performer:
         return wrap(result, self.clock_ms() - start)
 
     def _start(self, sub: SubJob) -> SubResult | None:
-        """Start a sub-job unless it exists; its result if it has ended."""
-        parent = self.spec
-        spec = JobSpec(
+        """Start a sub-job unless it exists; its result if it has ended, or cannot be started."""
+        try:
+            spec = self._sub_spec(sub)
+        except InvalidInput as error:
+            refused = Outcome(ok=False, reason="invalid_input", text=f"it was not started: {error}")
+            return SubResult(refused, Tokens(), 0)
+        created = patiently(lambda: self.store.create(spec), self.patience_s)
+        if created.new and not created.held:
+            self.hint(spec)
+        view = patiently(lambda: self.store.read(sub.job_id), self.patience_s)
+        return None if view.outcome is None else _result_of(view.outcome, view)
+
+    def _sub_spec(self, sub: SubJob) -> JobSpec:
+        parent, headers = self.spec, self.watch.headers()
+        spec = make_spec(
             job_id=sub.job_id,
             agent=sub.agent,
             input=sub.input,
@@ -178,15 +192,9 @@ class Performer:
             labels=parent.labels,
             priority=parent.priority,
             retention_s=parent.retention_s,
-            parent=parent.job_id,
-            caps=sub.caps,
-            message={"headers": dict(headers)} if (headers := self.watch.headers()) else {},
+            message={"headers": dict(headers)} if headers else {},
         )
-        created = patiently(lambda: self.store.create(spec), self.patience_s)
-        if created.new and not created.held:
-            self.hint(spec)
-        view = patiently(lambda: self.store.read(sub.job_id), self.patience_s)
-        return None if view.outcome is None else _result_of(view.outcome, view)
+        return spec.model_copy(update={"parent": parent.job_id, "caps": dict(sub.caps)})
 
 
 def _result_of(outcome: Outcome, view: JobView) -> SubResult:

@@ -255,6 +255,8 @@ def test_a_job_that_still_waits_may_be_run_again(
     assert (code, "has made 3 steps" in err) == (failures.REFUSED, True)
     assert stepkeeper("rerun", "old", "--id", "old")[0] == failures.REFUSED
     assert stepkeeper("rerun", "nobody")[0] == failures.REFUSED
+    code, _, err = stepkeeper("rerun", "old", "--as-json", "--input", r'"\ud800"')
+    assert (code, "half of a surrogate pair" in err) == (failures.REFUSED, True)
 
 
 def test_another_model_is_asked_for(

@@ -11,6 +11,8 @@ from api_client.contract import Answer
 from api_client.deciding import parse_signal
 from api_client.errors import InvalidInput, StepkeeperError
 from api_client.specs import delay_ms, make_spec
+from worker import Agent, run_inline
+from worker.models import FunctionModel
 
 
 def nested(depth: int) -> Any:
@@ -41,6 +43,14 @@ def test_an_input_that_would_not_come_back_is_refused(value: Any) -> None:
 def test_so_is_metadata(value: Any) -> None:
     with pytest.raises(InvalidInput):
         make_spec(job_id="j", agent="shop", input="x", metadata={"a": value})
+
+
+@pytest.mark.parametrize("value", UNFAITHFUL)
+def test_so_is_the_input_of_a_run_in_this_process(value: Any) -> None:
+    agent = Agent(name="shop", goal="Help.", model=FunctionModel(lambda _messages: "hello"))
+    with pytest.raises(InvalidInput) as refused:
+        run_inline(agent, value)
+    assert len(str(refused.value)) < 400
 
 
 @pytest.mark.parametrize("value", UNFAITHFUL)

@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from api_client.contract import JobSpec, JobStatus, sub_job_id
+from api_client.sizes import sizes
 from worker import Agent, agent_tool, hand_to_human, run_inline, tool
 from worker.agent import by_name
 from worker.discovery import with_delegates
@@ -70,6 +73,34 @@ def test_sub_jobs_share_what_is_left_of_the_budget() -> None:
     assert [spec.parent for spec in specs] == ["j", "j"]
     left = 10_000 - store.read("j").usage.total_tokens
     assert [spec.caps["tokens"] for spec in specs] == [left / 2, left / 2]
+
+
+def test_a_task_with_half_a_surrogate_pair_is_cleaned_as_other_arguments_are() -> None:
+    call = {
+        "id": "c1",
+        "type": "function",
+        "function": {"name": "helper", "arguments": '{"task": "a \\ud83d"}'},
+    }
+    echo = FunctionModel(lambda messages: f"You said: {messages[-1]['content']}")
+    sub = Agent(name="helper", goal="Help.", model=echo)
+    run = run_inline(boss(sub, {"content": None, "tool_calls": [call]}, say("done")), "t")
+    assert (run.answer, run.observations) == ("done", ["You said: a \ufffd"])
+
+
+def test_a_task_that_no_job_can_have_is_an_error_the_model_reads(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    agent = boss(helper(), act("ask", ("helper", {"task": "x" * 300})), say("went another way"))
+    monkeypatch.setenv("STEPKEEPER_MAX_INPUT_BYTES", "200")
+    sizes.cache_clear()
+    try:
+        run = run_inline(agent, "t")
+    finally:
+        monkeypatch.undo()
+        sizes.cache_clear()
+    assert run.answer == "went another way"
+    assert "it was not started: input: 302 bytes" in run.observations[0]
+    assert run.view.children == ()
 
 
 def test_a_failed_sub_job_is_an_error_the_model_reads() -> None:
