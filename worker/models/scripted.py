@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from worker.models.base import Message, ModelError, ModelReply, ModelRequest, Usage
-from worker.models.function import as_reply
+from worker.models.function import as_reply, with_ids
 
 Line = str | Message | ModelReply | Callable[[ModelRequest], Any]
 # Lines and exceptions. Not said in the type: a list of both is inferred as something else.
@@ -162,7 +162,7 @@ class ScriptedModel:
         """The reply with what the script left out: ids, usage, the model's name."""
         return replace(
             reply,
-            message=_with_ids(reply.message, number + 1),
+            message=with_ids(reply.message, number + 1),
             usage=reply.usage or self._usage,
             model=reply.model or self.name,
         )
@@ -179,19 +179,6 @@ def _entries(script: Iterable[Line | Exception]) -> tuple[_Entry, ...]:
             entries.append(_Entry(item, tuple(errors)))
             errors = []
     return (*entries, _Entry(None, tuple(errors))) if errors else tuple(entries)
-
-
-def _with_ids(message: Message, line: int) -> Message:
-    """A copy of the message whose calls all have ids: ``call_2``, or ``call_2_1``, ``call_2_2``."""
-    calls = message.get("tool_calls") or ()
-    if all("id" in call for call in calls):
-        return dict(message)
-    alone = len(calls) == 1
-    made = (f"call_{line}" if alone else f"call_{line}_{n}" for n in range(1, len(calls) + 1))
-    numbered = [
-        call if "id" in call else {"id": i, **call} for call, i in zip(calls, made, strict=True)
-    ]
-    return {**message, "tool_calls": numbered}
 
 
 def _text(message: Message) -> str:

@@ -9,7 +9,9 @@ from typing import Any, cast
 
 import pytest
 
+from worker import Agent, run_inline, tool
 from worker.models import FunctionModel, Model, ModelError, ModelReply, ModelRequest, Usage
+from worker.models.scripted import act
 
 REQUEST = ModelRequest([{"role": "user", "content": "hi"}], [{"type": "function"}])
 Ask = Callable[[FunctionModel], ModelReply]
@@ -121,3 +123,34 @@ def test_a_blocking_function_does_not_hold_the_event_loop() -> None:
         return await reply
 
     assert asyncio.run(both()).message["content"] == "done"
+
+
+def test_calls_without_ids_are_given_some_that_were_not_there_before() -> None:
+    """So that no trace says of a function what is said of a model whose ids had to be repaired."""
+    seen: list[Any] = []
+
+    @tool
+    def look(x: int) -> str:
+        """Look."""
+        return str(x)
+
+    def play(messages: list[dict[str, Any]]) -> Any:
+        seen[:] = [call["id"] for message in messages for call in message.get("tool_calls") or ()]
+        lines = [
+            act("One.", ("look", {"x": 1})),
+            act("Two.", ("look", {"x": 2}), ("look", {"x": 3}, "mine"), ("look", {"x": 4})),
+            act("Three.", ("look", {"x": 5}, "own")),
+            act("Four.", ("look", {"x": 6})),
+        ]
+        return [*lines, "done"][sum(message["role"] == "assistant" for message in messages)]
+
+    run = run_inline(Agent(name="a", goal="g", tools=[look], model=FunctionModel(play)), "t")
+    assert run.answer == "done"
+    assert seen == ["call_1", "call_2_1", "mine", "call_2_3", "own", "call_3"]
+    assert [event.data["raw"] for event in run.events if "raw" in event.data] == []
+
+
+@pytest.mark.parametrize("calls", [5, "x", [1], [None, {"type": "function"}]])
+def test_calls_that_are_none_are_left_as_they_are(ask: Ask, calls: Any) -> None:
+    reply = ask(FunctionModel(lambda _messages: {"content": None, "tool_calls": calls}))
+    assert reply.message["tool_calls"] == calls
