@@ -21,6 +21,7 @@ from worker.announcing import announce_agents, announce_slots
 from worker.appointments import keep_appointment
 from worker.broker import Backlog, reachable
 from worker.celery_config import check_backend, check_pool
+from worker.consumer import send_celerys_events
 from worker.control import listen_for_event_switch, listen_for_revokes, live_namesakes
 from worker.flow.book import LOOK_EVERY_S, Lookout
 from worker.forking import no_fork
@@ -35,6 +36,7 @@ log = logging.getLogger(__name__)
 
 SWEEP_LIMIT = 500
 ANNOUNCE_EVERY_S = 60.0
+CELERYS_FIRST_S = 0.5
 
 
 class Keeper(bootsteps.StartStopStep):
@@ -49,6 +51,7 @@ class Keeper(bootsteps.StartStopStep):
         check_backend(worker.app)
         pool = check_pool(self._service.settings, worker.pool_cls)
         self._service.begin(worker.hostname, pool)
+        self._in_this_process = pool != "prefork"
         self._leaving = Leaving(
             self._service,
             self._service.settings.shutdown_grace_s,
@@ -72,6 +75,9 @@ class Keeper(bootsteps.StartStopStep):
 
     def start(self, worker: Any) -> None:
         """Called when the worker starts."""
+        if self._in_this_process:
+            consumer = worker.consumer
+            self._service.celerys_first = partial(send_celerys_events, consumer, CELERYS_FIRST_S)
         self._service.telemetry.expose(self._service.store, self._service.limits)
         self._leaving.start()
         self._announce()  # before the first message comes: it is claimed by what is known then

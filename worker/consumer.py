@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from functools import partial
 from typing import Any
 
@@ -55,6 +56,24 @@ def with_calm_leave(base: type[Consumer]) -> type[Consumer]:
             message.ack_log_error(log, self.connection_errors)
 
     return AgentConsumer
+
+
+def send_celerys_events(consumer: Any, within_s: float) -> None:
+    """Have the events sent that Celery keeps until its event loop turns; not from that loop.
+
+    Waits for it, but for so many seconds at most.
+    """
+    if consumer.hub is None:  # it keeps none
+        return
+    sent = threading.Event()
+
+    def send() -> None:
+        if consumer.event_dispatcher is not None:
+            consumer.event_dispatcher.flush()
+        sent.set()
+
+    consumer.hub.call_soon(send)
+    sent.wait(within_s)
 
 
 class OneByOne(Consumer):

@@ -17,7 +17,7 @@ from typing import Any
 from celery import Celery
 
 from worker.forking import no_fork
-from worker.telemetry.events import SHOWS_RUNNING, Event
+from worker.telemetry.events import SHOW_RETRY, SHOWS_RUNNING, Event
 
 log = logging.getLogger(__name__)
 
@@ -54,6 +54,14 @@ class _Group:
         """Whether the last of them makes monitors show a running job."""
         return self.events[-1][0] == SHOWS_RUNNING
 
+    @property
+    def shows_retry(self) -> bool:
+        """Whether the last of them makes monitors show a job that waits for its model.
+
+        Behind that they believe whatever comes, so also the start of the same slice.
+        """
+        return self.events[-1][0] in SHOW_RETRY
+
 
 class EventBus:
     """One process's way to the event bus: a queue, and a thread that starts with the first event.
@@ -61,10 +69,18 @@ class EventBus:
     Args:
         node: the worker's name, under which the events are sent.
         wanted: whether this worker sends events of tasks.
+        celerys_first: waits a moment until those are sent that Celery itself holds back.
     """
 
-    def __init__(self, app: Celery, node: str, wanted: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        app: Celery,
+        node: str,
+        wanted: Callable[[], bool],
+        celerys_first: Callable[[], None] = lambda: None,
+    ) -> None:
         self.wanted = wanted
+        self._celerys_first = celerys_first
         self._app = app
         self._node = node
         self._changed = threading.Condition()
@@ -108,6 +124,8 @@ class EventBus:
 
     def _run(self) -> None:
         while batch := self._take():
+            if any(group.shows_retry for group in batch):
+                self._celerys_first()
             if not (self._sent(batch) or self._sent(batch)):
                 log.warning("events of %d jobs could not be sent, and are dropped", len(batch))
             with self._changed:

@@ -10,7 +10,7 @@ import logging
 import os
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 
@@ -73,6 +73,7 @@ class Service:
         given: agents that were handed over as objects.
         seen_queues: routing keys with which jobs have come to this worker.
         left_queues: queues from which a drained worker takes nothing.
+        celerys_first: waits a moment until the events are sent that Celery itself holds back.
     """
 
     app: Celery
@@ -87,6 +88,7 @@ class Service:
     given: tuple[Agent, ...] = ()
     seen_queues: set[str] = field(default_factory=set)
     left_queues: set[str] = field(default_factory=set)
+    celerys_first: Callable[[], None] = lambda: None
     limits_tick: Tick = field(default_factory=Tick)
     _parts: dict[int, _Process] = field(default_factory=dict)
 
@@ -183,7 +185,7 @@ class Service:
             wait_timeout_s=settings.wait_timeout_s,
         )
         store.on_turn = self.hint
-        bus = EventBus(self.app, self.node, self.told.is_set)
+        bus = EventBus(self.app, self.node, self.told.is_set, lambda: self.celerys_first())
         observer = store.observer = self.telemetry.observer(store, bus)
         leases = Leases(store, settings.runner.lease_ms, observer)
         ledger = ledger_on(client, settings)

@@ -18,7 +18,7 @@ from celery import Celery
 
 from tests.support.lab import Lab, plain_app
 from tests.support.nursery import Nursery
-from tests.support.workers import ROOT, WorkerProcess, eventually
+from tests.support.workers import ROOT, WorkerProcess, eventually, running
 from worker.embedded import EmbeddedServer
 from worker.telemetry.events import FIELDS
 
@@ -333,3 +333,16 @@ def test_nothing_is_told_when_events_are_switched_off(floor: Floor) -> None:
         assert [event for event in heard if event["type"] in FIELDS] == []
     finally:
         floor.ask("enable_events")
+
+
+def test_a_retry_is_told_behind_the_start_of_its_slice(lab: Lab) -> None:
+    """Or else monitors would show the job as running while it waits for its model."""
+    app = "tests.support.slow_loop_app"
+    with running(lab.url, app=app, env=lab.env), listening(lab.url) as heard:
+        job_ids = [lab.submit(f"busy @late{number}") for number in range(5)]
+        eventually(
+            lambda: all("task-succeeded" in kinds(heard, job_id) for job_id in job_ids), "the ends"
+        )
+    for job_id in job_ids:
+        told = kinds(heard, job_id)
+        assert told.index("task-started") < told.index("task-retried"), told

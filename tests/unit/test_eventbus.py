@@ -171,6 +171,23 @@ def test_an_end_waits_for_what_is_being_sent_of_the_job_and_not_for_long(
     assert broker.messages == [["task-step j", "task-STARTED j"]]
 
 
+def test_celerys_own_events_go_before_a_retry_and_hold_up_nothing_else(broker: Broker) -> None:
+    """Behind a retry monitors believe also the start of the same slice."""
+    asked: list[int] = []
+    bus = EventBus(
+        broker,  # type: ignore[arg-type]
+        "w@test",
+        lambda: True,
+        celerys_first=lambda: asked.append(len(broker.messages)),
+    )
+    kinds = ("step", "retried", "RETRY", "paused")
+    for kind in kinds:
+        bus.send(event(kind))
+        broker.wait()
+    assert broker.messages == [[f"task-{kind} j"] for kind in kinds]
+    assert asked == [1, 2]
+
+
 def test_what_shows_a_running_job_is_not_sent_too_late(
     bus: EventBus, broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -30,6 +30,7 @@ _ENDS = frozenset({"finished", "failed"})
 
 STEP, PAUSED, RESUMED = "task-step", "task-paused", "task-resumed"
 SHOWS_RUNNING = f"task-{states.STARTED}"
+SHOW_RETRY = ("task-retried", f"task-{states.RETRY}")
 
 OF_ALL = {
     "uuid": "the job's id",
@@ -118,7 +119,7 @@ def deferred(moment: SliceEnded, end: Deferred) -> Event:
     if not end.attempt:
         return state_shown(job_id, states.RETRY)
     fields = _of(end.spec, moment.step, moment.tokens)
-    return "task-retried", {**fields, "exception": _REDACTOR.error(end.text), "traceback": ""}
+    return SHOW_RETRY[0], {**fields, "exception": _REDACTOR.error(end.text), "traceback": ""}
 
 
 def revoked(job_id: str) -> Event:
