@@ -11,13 +11,13 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from celery import Celery
 
 from worker.forking import no_fork
-from worker.telemetry.events import SHOW_RETRY, SHOWS_RUNNING, Event
+from worker.telemetry.events import SHOW_RETRY, SHOWS_RUNNING, Event, state_shown
 
 log = logging.getLogger(__name__)
 
@@ -104,12 +104,19 @@ class EventBus:
                 self._thread.start()
             self._changed.notify_all()
 
-    def over(self, job_id: str) -> None:
-        """A job has ended: no event of a running one may come behind what Celery says of it."""
+    def over(self, job_id: str, state: str) -> None:
+        """A job has ended: no event may show it as running behind what Celery says of it.
+
+        What waits is sent all the same, and shows its end.
+
+        Args:
+            state: Celery's, such as ``SUCCESS``.
+        """
         with self._changed:
-            late = [g for g in self._waiting if g.job_id == job_id and g.shows_running]
-            for group in late:
-                self._waiting.remove(group)
+            for place, group in enumerate(self._waiting):
+                if group.job_id == job_id and group.shows_running:
+                    told = (*group.events[:-1], state_shown(job_id, state))
+                    self._waiting[place] = replace(group, events=told)
             self._changed.wait_for(
                 lambda: all(group.job_id != job_id for group in self._sending), OVER_S
             )

@@ -12,13 +12,13 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
-from celery import Task
+from celery import Task, states
 from celery.app.task import Context
 from celery.exceptions import Ignore
 from celery.result import AsyncResult
 from kombu.exceptions import OperationalError
 
-from api_client.contract import CANCEL_TASK, SIGNAL_TASK, JobSpec
+from api_client.contract import CANCEL_TASK, SIGNAL_TASK, JobSpec, JobStatus
 from api_client.deciding import send_signal
 from api_client.errors import JobFailed, StepkeeperError, StoreUnavailable
 from api_client.hints import HINT_HEADER, plain_options, try_hint
@@ -46,6 +46,13 @@ from worker.telemetry.observer import JobEnded
 log = logging.getLogger(__name__)
 
 PASS_ON_AFTER_S = 0.2
+
+STATES = {
+    JobStatus.SUCCEEDED: states.SUCCESS,
+    JobStatus.FAILED: states.FAILURE,
+    JobStatus.CANCELLED: states.REVOKED,
+}
+"""What Celery calls the ends of jobs."""
 
 
 class AgentTask(Task):  # type: ignore[type-arg]
@@ -192,7 +199,7 @@ class AgentTask(Task):  # type: ignore[type-arg]
         end = self._advance(job_id)
         match end:
             case Ended():
-                self.service.bus.over(job_id)
+                self.service.bus.over(job_id, STATES[end.status])
                 self.service.settle_family(end)
                 ended = JobEnded(end.spec, end.status, end.outcome, end.again)
                 self.service.observer.note(ended)

@@ -149,10 +149,13 @@ def test_no_event_of_a_running_job_comes_behind_its_end(bus: EventBus, broker: B
     bus.send(event("step"), state_shown("j", "STARTED"))
     bus.send(event("step", "other"), state_shown("other", "STARTED"))
     bus.send(event("step"))
-    bus.over("j")
+    bus.over("j", "SUCCESS")
     broker.open.set()
     broker.wait(2)
-    assert broker.messages[1] == ["task-step other", "task-STARTED other", "task-step j"]
+    assert broker.messages[1] == [
+        *("task-step j", "task-SUCCESS j"),
+        *("task-step other", "task-STARTED other", "task-step j"),
+    ]
 
 
 def test_an_end_waits_for_what_is_being_sent_of_the_job_and_not_for_long(
@@ -161,13 +164,13 @@ def test_an_end_waits_for_what_is_being_sent_of_the_job_and_not_for_long(
     broker.open.clear()
     bus.send(event("step"), state_shown("j", "STARTED"))
     assert broker.entered.wait(10)
-    waiting = threading.Thread(target=bus.over, args=["j"])
+    waiting = threading.Thread(target=bus.over, args=["j", "SUCCESS"])
     waiting.start()
     waiting.join(10)  # gives up by itself
     assert not waiting.is_alive()
     assert broker.messages == []
     broker.open.set()
-    bus.over("j")
+    bus.over("j", "SUCCESS")
     assert broker.messages == [["task-step j", "task-STARTED j"]]
 
 
