@@ -23,6 +23,7 @@ because each commit writes three of them to the append-only file.
 ``{sk:P}:outbox``         zset    announcements by the time (ms) of their next attempt
 ``{sk:P}:posted``         zset    the latest that are delivered or given up, by time (ms)
 ``{sk:P}:tenants``        hash    policies, by tenant
+``{sk:P}:caps``           hash    most jobs that may wait, by ``agent:NAME`` or ``queue:NAME``
 ``{sk:P}:counts``         hash    jobs by turn, of each tenant and lane, as ``running:acme``
 ``{sk:P}:lanes``          hash    slots of each queue, and the queue of each agent
 ``{sk:P}:nodes``          hash    the workers that have announced those
@@ -84,6 +85,7 @@ class Keys:
         self.outbox = f"{self.prefix}outbox"
         self.posted = f"{self.prefix}posted"
         self.policies = f"{self.prefix}tenants"
+        self.caps = f"{self.prefix}caps"
         self.counts = f"{self.prefix}counts"
         self.lanes = f"{self.prefix}lanes"
         self.nodes = f"{self.prefix}nodes"

@@ -22,6 +22,7 @@ ACTS = {
     "fork": "operate",
     "purge": "operate",
     "policy": "operate",
+    "cap": "operate",
     "rekey": "operate",
     "claim": "run",
     "sweep": "run",

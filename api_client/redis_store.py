@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Any, Self
 
+from api_client.backlogs import backlog_full
 from api_client.connection import Client, connect, describe, translated
 from api_client.contract import (
     JOB_ID_PATTERN,
@@ -31,13 +32,14 @@ from api_client.records import (
     spec_of,
     stored_outcome,
 )
+from api_client.redis_backlogs import RedisBacklogs
 from api_client.redis_desk import RedisDesk
 from api_client.refusals import cancelled_outcome, not_found, refusal
 from api_client.room import Memory, Quotas
 from api_client.scripts import Argument, Scripts
 from api_client.sealing import hide, seal
 from api_client.store import Cancelled, Created
-from api_client.tenants import RedisTenants, backlog_full, turn_of
+from api_client.tenants import RedisTenants, turn_of
 
 _SCRIPTS = Scripts("api_client")
 
@@ -49,7 +51,7 @@ def labels_of(spec: JobSpec) -> str:
     return dumps(list(spec.labels)) if spec.labels else ""
 
 
-class RedisJobStore(RedisDesk, RedisTenants):
+class RedisJobStore(RedisDesk, RedisTenants, RedisBacklogs):
     """``JobStore`` on Redis.
 
     Args:
@@ -131,8 +133,9 @@ class RedisJobStore(RedisDesk, RedisTenants):
                 return Created(spec, new=True, held=bool(held))
             case [0, stored, held]:
                 return Created(spec_of(spec.job_id, stored), new=False, held=bool(held))
-            case [_, tenant, present, cap]:
-                raise backlog_full(tenant.decode(), present, cap, len(self._partitions))
+            case [_, name, present, cap, kind]:
+                many = len(self._partitions)
+                raise backlog_full(kind.decode(), name.decode(), present, cap, many)
         raise AssertionError("create.lua answers in one of three ways")
 
     def _check_room(self, spec: JobSpec) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from api_client.backlogs import Backlog, Kind
 from api_client.contract import (
     AgentInfo,
     Delivery,
@@ -176,6 +177,25 @@ class JobStore(Protocol):
 
     def tenants(self) -> list[Tenant]:
         """Tenants that have jobs to run, or a policy, or have used steps lately, by name."""
+
+    def backlogs(self) -> list[Backlog]:
+        """How many jobs wait for each agent and for each queue's agents, and how many may.
+
+        Agents and queues that workers have announced, and those that have a cap; ``*`` last.
+        """
+
+    def set_cap(self, kind: Kind, name: str, cap: int | None) -> bool:
+        """Say how many jobs may wait from now on; ``None`` forgets it.
+
+        Returns ``False`` if there was nothing to forget.
+
+        Args:
+            kind: whose jobs: ``agent``, or ``queue`` for those of all agents of a queue.
+            name: ``*``: each that has no cap of its own.
+            cap: 0: no limit, whatever else is said.
+
+        Raises ``InvalidInput``.
+        """
 
     def workers(self) -> Sequence[WorkerInfo]:
         """The workers that are alive, by name."""

@@ -1,7 +1,9 @@
-"""What operators say and ask of tenants through the client."""
+"""What operators say and ask of tenants and of backlogs through the client."""
 
 from __future__ import annotations
 
+from api_client.backlogs import Backlog, Kind
+from api_client.errors import InvalidInput
 from api_client.store import JobStore
 from api_client.tenants import DEFAULT_POLICY, Tenant, TenantPolicy, make_policy
 
@@ -57,3 +59,38 @@ class TenantDesk:
         known = name in self._store.policies()
         self._store.set_policy(name, None)
         return known
+
+    def backlogs(self) -> list[Backlog]:
+        """How many jobs wait for each agent and for each queue's agents, and how many may."""
+        return self._store.backlogs()
+
+    def set_backlog(self, cap: int, *, agent: str = "", queue: str = "") -> None:
+        """Say how many jobs may wait for an agent, or for all agents of a queue, from now on.
+
+        Args:
+            cap: one job more is refused (``BacklogFull``); 0: no limit, whatever else is said.
+            agent, queue: one of them; ``*``: each that has no cap of its own.
+
+        Raises:
+            InvalidInput: names what is wrong.
+            StoreUnavailable
+        """
+        self._store.set_cap(*_named(agent, queue), cap)
+
+    def forget_backlog(self, *, agent: str = "", queue: str = "") -> bool:
+        """Forget the cap of an agent or a queue; returns whether there was anything to forget.
+
+        That of the agent's code, or of ``*``, holds again.
+        """
+        return self._store.set_cap(*_named(agent, queue), None)
+
+
+def _named(agent: str, queue: str) -> tuple[Kind, str]:
+    """Whose backlog it is.
+
+    Raises:
+        InvalidInput: none of the two was given, or both.
+    """
+    if bool(agent) is bool(queue):
+        raise InvalidInput("a backlog is an agent's or a queue's: name one of them")
+    return ("agent", agent) if agent else ("queue", queue)

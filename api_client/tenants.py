@@ -13,7 +13,7 @@ from pydantic import ConfigDict, Field, ValidationError
 
 from api_client.connection import Client, translated
 from api_client.contract import MAX_TENANT_CHARACTERS, JobSpec, JobStatus
-from api_client.errors import BacklogFull, InvalidInput, shorten
+from api_client.errors import InvalidInput, shorten
 from api_client.keys import Keys
 from api_client.records import one_line
 from api_client.scripts import Argument, Scripts
@@ -109,22 +109,6 @@ def turn_of(spec: JobSpec) -> list[Argument]:
         return ["", ""]
     queue = spec.message.get("queue") or spec.message.get("routing_key") or ""
     return [str(queue), RANKS.get(spec.priority, "")]
-
-
-def backlog_full(tenant: str, present: int, cap: int, partitions: int = 1) -> BacklogFull:
-    """The error for a job that is one too many.
-
-    Args:
-        present, cap: of the job's partition.
-    """
-    whose = f"tenant {shorten(tenant)}" if tenant else "the store"
-    share = f" (its share of the cap, in one of {partitions} partitions)" if partitions > 1 else ""
-    target = shorten(tenant) if tenant else "--all"
-    return BacklogFull(
-        f"{whose}: {present} jobs wait already, and at most {cap} may{share}; nothing was "
-        "accepted. Submit it again when some have run, or raise the cap: "
-        f"stepkeeper tenants set {target} --backlog N"
-    )
 
 
 def shares_of(limit: int | None, partitions: int) -> list[int]:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
+from api_client.backlogs import MOST
 from api_client.contract import AGENT_NAME_PATTERN, AgentInfo, JobSpec, PauseKind, task_name
 from worker.budget import Limits, Price
 from worker.context import ActionContext
@@ -48,6 +49,8 @@ class Agent:
         max_tokens: input and output tokens.
         max_cost: money; needs ``price``.
         max_active_s: seconds in model and tool calls; waiting for people does not count.
+        max_backlog: jobs of this agent that may wait to run; one more is refused
+            (``BacklogFull``), unless an operator has set another cap (``stepkeeper backlogs``).
         max_repeats: the same action (name and equal arguments) with the same observation may be
             asked for this many times in a row; the last of them is not run. ``None``: no check.
         on_limit: a spent budget or a repeated action pauses the job for a person (``"pause"``)
@@ -90,6 +93,7 @@ class Agent:
     max_tokens: int | None = None
     max_cost: float | None = None
     max_active_s: float | None = None
+    max_backlog: int | None = None
     max_repeats: int | None = 3
     on_limit: Literal["pause", "stop"] = "pause"
     max_observation: int = 3000
@@ -172,6 +176,11 @@ class Agent:
             value = getattr(limits, name)
             if value is not None and value <= 0:
                 raise AgentDefinitionError(f"agent {self.name!r}: max_{name}={value} must be > 0")
+        if self.max_backlog is not None and not 1 <= self.max_backlog <= MOST:
+            raise AgentDefinitionError(
+                f"agent {self.name!r}: max_backlog={self.max_backlog} must be from 1 to {MOST:,}, "
+                "or None"
+            )
         if self.max_repeats is not None and self.max_repeats < 2:
             raise AgentDefinitionError(
                 f"agent {self.name!r}: max_repeats={self.max_repeats} must be 2 or more, or None"

@@ -19,7 +19,8 @@ def announce_slots(service: Service, slots: int) -> None:
     """
     queues = list(service.app.amqp.queues.consume_from)
     agents = {agent.name: service.queue_of(agent) or queues[0] for agent in service.agents.values()}
-    told = Slots(service.node, slots, queues, agents, SLOTS_KEPT_S * 1000)
+    caps = {a.name: a.max_backlog for a in service.agents.values() if a.max_backlog is not None}
+    told = Slots(service.node, slots, queues, agents, SLOTS_KEPT_S * 1000, caps)
     service.store.announce_slots(told)
 
 

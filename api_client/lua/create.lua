@@ -14,7 +14,8 @@
 --       15 "1" if a message has come for it already: its claim asks whether it has its turn
 -- Returns {1, "1" if it waits for its tenant's turn and is not to be hinted} if the job is new,
 --         {0, spec, the same} with the stored spec if the id exists,
---         {2, tenant, present, cap}: refused, so many jobs of the tenant may wait, or of all for "".
+--         {2, name, present, cap, kind}: refused, so many jobs may wait of the tenant, or of all for
+--         "", of the agent or of the queue's agents; kind is "tenant", "agent" or "queue".
 --
 -- Fields of the record:
 --   v spec agent tenant labelled ttl created    written here, never changed
@@ -38,6 +39,7 @@
 --   cancel                       the outcome (JSON) that the job is to have by order of a caller
 --@include lists
 --@include turns
+--@include backlogs
 local function held(turn)
   return turn == 'ready' and 1 or 0
 end
@@ -50,25 +52,8 @@ if stored[1] then
   return {0, stored[1], held(stored[2])}
 end
 
--- How many jobs may wait, of a tenant or ("") of all, and whether so many do.
-local function full(tenant, cap)
-  local facet = tenant ~= '' and ':tenant:' .. tenant or ''
-  local waiting = 0
-  for _, status in ipairs({'queued', 'waiting'}) do
-    waiting = waiting + redis.call('ZCARD', KEYS[5] .. status .. facet)
-  end
-  if cap > 0 and waiting >= cap then
-    return {2, tenant, waiting, cap}
-  end
-end
-
 if ARGV[13] ~= '1' then
-  local _, _, cap = policy_of('')
-  local refused = cap > 0 and full('', cap)
-  if not refused and ARGV[9] ~= '' then
-    _, _, cap = policy_of(ARGV[9])
-    refused = cap > 0 and full(ARGV[9], cap)
-  end
+  local refused = one_too_many(ARGV[3], ARGV[9])
   if refused then
     return refused
   end

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 import pytest
+from celery import chain
 
 from api_client.errors import BacklogFull
 from api_client.tenants import Tenant, TenantPolicy
@@ -135,3 +136,37 @@ def test_a_backlog_over_its_cap_is_refused_on_every_way_in(lab: Lab) -> None:
         bare.get(timeout=30)
     assert type(refused.value).__name__ == "BacklogFull"
     assert lab.client.result(lab.submit("look")) == "look 1", "others are not concerned"
+
+
+def test_a_full_agent_is_refused_on_every_way_in(lab: Lab) -> None:
+    lab.client.set_backlog(1, agent="plan")
+    late = lab.submit("look", delay_s=3600)
+    words = "agent 'plan': 1 jobs wait already, and at most 1 may"
+    with pytest.raises(BacklogFull, match=words):
+        lab.submit("look")
+    bare = lab.send("look")
+    passed_on: Any = chain(
+        lab.plain.signature("lab.note", args=["look"], kwargs={"where": "before"}),
+        lab.plain.signature("agent.plan"),
+        lab.plain.signature("lab.note", kwargs={"where": "behind"}),
+    ).apply_async()
+    inside = lab.plain.send_task("lab.submit", args=["look"])
+    lab.worker(concurrency=1)
+    for result in (bare, passed_on.parent, inside):
+        with pytest.raises(Exception, match=words) as refused:
+            result.get(timeout=30)
+        assert type(refused.value).__name__ == "BacklogFull"
+    assert [entry["where"] for entry in lab.ledger.entries("task")] == ["before"]
+    lab.client.cancel(late)
+    assert lab.client.result(lab.submit("look")) == "look 1"
+
+
+def test_a_worker_tells_of_the_caps_in_its_agents_code(lab: Lab) -> None:
+    agents = "tests.support.capped_agents"
+    lab.worker(agents=agents, concurrency=1)
+    [known] = [b for b in lab.client.backlogs() if b.kind == "agent" and b.name == "capped"]
+    assert (known.cap, known.set_by) == (3, "code")
+    for _ in range(3):
+        lab.client.submit("capped", "go", delay_s=3600)
+    with pytest.raises(BacklogFull, match="agent 'capped': 3 jobs wait already"):
+        lab.client.submit("capped", "go")

@@ -23,7 +23,7 @@ from api_client.tenants import TenantPolicy
 from worker.store.turns import Place, Turns
 
 COMMANDS = {
-    "submit": 26,
+    "submit": 27,
     "claim": 57,
     "commit": 5,
     "hand_over": 35,

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from api_client.contract import JobSpec, JobStatus, Pause, PauseKind
 from worker.agent import Agent
+from worker.errors import AgentDefinitionError
 from worker.state import RunState
 from worker.store.base import Claimed, Progress, Settlement, Ticket
 from worker.store.memory import MemoryStore
@@ -26,3 +29,9 @@ def test_a_view_tells_what_people_have_added() -> None:
     settlement = Settlement(JobStatus.PAUSED, pause)
     store.settle(Ticket("j", claim.epoch, claim.seq + 1), progress, settlement)
     assert store.read("j").granted == {"steps": 5}
+
+
+@pytest.mark.parametrize("cap", [0, -1, 10**9 + 1])
+def test_a_backlog_out_of_range_is_refused(cap: int) -> None:
+    with pytest.raises(AgentDefinitionError, match=f"max_backlog={cap} must be from 1 to"):
+        Agent(name="shop", goal="Sell.", max_backlog=cap)

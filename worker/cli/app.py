@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from worker.cli import (
+    backlogs,
     benching,
     chaos,
     deciding,
@@ -49,6 +50,7 @@ for room in (
     operating,
     limits,
     tenants,
+    backlogs,
     rerunning,
     doctor,
     pinging,

@@ -247,6 +247,8 @@ class Slots:
         queues: the Celery queues that it takes them from.
         agents: the queue of each of its agents.
         kept_ms: for so long this holds, unless it is said again.
+        backlogs: most jobs that may wait for an agent, of those whose code says so. This is kept
+            until a worker with that agent says otherwise.
     """
 
     node: str
@@ -254,6 +256,7 @@ class Slots:
     queues: Sequence[str]
     agents: Mapping[str, str]
     kept_ms: int
+    backlogs: Mapping[str, int] = field(default_factory=dict)
 
 
 class CheckpointStore(JobStore, Protocol):

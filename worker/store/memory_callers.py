@@ -27,8 +27,8 @@ from api_client.room import check_quota
 from api_client.runs import read_run
 from api_client.store import Cancelled, Created
 from api_client.workers import WorkerInfo
+from worker.store.memory_backlogs import MemoryBacklogs
 from worker.store.memory_record import Record, next_id, order_of
-from worker.store.memory_turns import MemoryTurns
 
 Entry = TypeVar("Entry", Event, LiveRecord)
 
@@ -38,7 +38,7 @@ def wall_clock_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-class MemoryCallers(MemoryTurns):
+class MemoryCallers(MemoryBacklogs):
     """``JobStore`` in a dict, behind one lock.
 
     Args:

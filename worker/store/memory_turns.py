@@ -12,7 +12,6 @@ from api_client.tenants import (
     EVERYBODY,
     Tenant,
     TenantPolicy,
-    backlog_full,
     check_name,
     turn_of,
 )
@@ -50,22 +49,6 @@ class MemoryTurns(MemoryDesk):
         queue, _ = turn_of(spec)
         rank = RANKS[spec.priority or "normal"]
         return Place(spec.job_id, spec.tenant, spec.agent, str(queue), rank, now)
-
-    def _check_backlog(self, spec: JobSpec) -> None:
-        if spec.parent:
-            return
-        whole = self.turns.policies.get(EVERYBODY)
-        caps = [(EVERYBODY, whole.backlog if whole else None)]
-        if spec.tenant:
-            caps.append((spec.tenant, self.turns.policy(spec.tenant).backlog))
-        for tenant, cap in caps:
-            if cap is not None and (present := self._waiting(tenant)) >= cap:
-                raise backlog_full(tenant, present, cap)
-
-    def _waiting(self, tenant: str) -> int:
-        waiting = (JobStatus.QUEUED, JobStatus.WAITING)
-        jobs = (job for job in self._all() if job.status in waiting)
-        return sum(tenant in (EVERYBODY, job.spec.tenant) for job in jobs)
 
     def _arrive(self, job: Record) -> bool:
         """A new job lines up; whether it must wait for its turn."""

@@ -41,6 +41,7 @@ from api_client.records import (
     stored_pause,
     texts_of,
 )
+from api_client.redis_backlogs import stored_caps
 from api_client.redis_store import RedisJobStore
 from api_client.runs import number, numbered, write_event
 from api_client.scripts import Argument, Scripts
@@ -358,17 +359,19 @@ class RedisCheckpointStore(RedisJobStore):
 
     def announce_slots(self, slots: Slots) -> None:
         """See ``CheckpointStore.announce_slots``; each partition has an equal share of them."""
-        for keys, share in zip(
-            self._partitions, shares_of(slots.slots, len(self._partitions)), strict=True
-        ):
+        many = len(self._partitions)
+        caps = {agent: list(stored_caps(cap, many)) for agent, cap in slots.backlogs.items()}
+        for keys, share in zip(self._partitions, shares_of(slots.slots, many), strict=True):
+            own = {agent: texts[keys.partition] for agent, texts in caps.items()}
             args: list[Argument] = [
                 slots.node,
                 share,
                 dumps(list(slots.queues)),
                 dumps(dict(slots.agents)),
                 slots.kept_ms,
+                dumps(own),
             ]
-            self._call("slots", [keys.nodes, keys.lanes], args)
+            self._call("slots", [keys.nodes, keys.lanes, keys.caps], args)
 
     def announce(self, agents: Sequence[AgentInfo]) -> None:
         """See ``CheckpointStore.announce``; what nobody announces again is forgotten."""

@@ -38,6 +38,22 @@ def test_a_backlog_over_its_cap_is_429_with_retry_after(api: httpx.Client) -> No
     assert api.post("/v1/jobs", json={**JOB, "tenant": "bolt"}).status_code == 201
 
 
+def test_an_agent_or_a_queue_over_its_cap_is_429_with_retry_after(
+    web: WebServer, api: httpx.Client
+) -> None:
+    web.store.set_cap("agent", "shop", 1)
+    assert api.post("/v1/jobs", json=JOB).status_code == 201
+    refused = api.post("/v1/jobs", json=JOB)
+    assert refused.status_code == 429
+    assert refused.headers["content-type"] == "application/problem+json"
+    assert int(refused.headers["retry-after"]) > 0
+    problem = refused.json()
+    assert problem["type"] == "/problems/backlog-full"
+    assert "agent 'shop': 1 jobs wait already, and at most 1 may" in problem["detail"]
+    assert web.store.set_cap("agent", "shop", None)
+    assert api.post("/v1/jobs", json=JOB).status_code == 201
+
+
 def test_what_makes_no_sense_is_named(api: httpx.Client) -> None:
     for body in ({"weight": 0}, {"concurrency": 0}, {"backlog": "x"}, {"share": 1}):
         refused = api.put("/v1/tenants/acme", json=body)
