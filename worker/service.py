@@ -31,6 +31,7 @@ from worker.flow.base import Limit, Use
 from worker.flow.book import Tick
 from worker.flow.gated import limited_keys
 from worker.flow.redis import RedisLedger
+from worker.flow.standing import standings
 from worker.following import follow_up
 from worker.inflight import MOST_THREADS, InFlight
 from worker.leases import Leases
@@ -136,8 +137,8 @@ class Service:
         Raises:
             StoreUnavailable
         """
-        limits = {**self.settings.model_limits, **self.ledger.limits()}
-        return {key: (limit, self.ledger.use(key)) for key, limit in limits.items()}
+        found = standings(self.ledger, self.settings.model_limits)
+        return {one.key: (one.limit, one.use) for one in found}
 
     @property
     def leases(self) -> Leases:

@@ -8,23 +8,21 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, SecretStr, ValidationError, field_validator
+from pydantic import Field, SecretStr, field_validator
 from pydantic_settings import NoDecode, SettingsConfigDict
 
 from api_client.connection import DEFAULT_URL
 from api_client.contract import DEFAULT_RETENTION_S
-from api_client.errors import InvalidInput
 from api_client.protection import Protection
-from api_client.records import one_line
 from api_client.sizes import Sizes
-from worker.flow.base import KEY_PATTERN, Limit
+from worker.flow.settings import FlowSettings
 from worker.redact import Redactor
 from worker.runner import RunnerSettings
 
 _REDACTOR = Redactor()
 
 
-class Settings(Sizes, Protection):
+class Settings(Sizes, Protection, FlowSettings):
     """Everything a worker can be told from outside; further fields stand in the bases.
 
     Attributes:
@@ -60,10 +58,6 @@ class Settings(Sizes, Protection):
         webhook_secret: with which what is sent there is signed.
         webhook_timeout_s: bound on connecting and on waiting for an answer.
         webhook_attempts: before an announcement is given up, on every channel.
-        model_limits: what all workers together may ask of a model, JSON by model key (by default
-            HOST/MODEL): ``{"api.openai.com/gpt-5": {"rpm": 500, "tpm": 200000, "in_flight": 20}}``.
-            A limit set at run time (``stepkeeper limits set``) goes before.
-        limits_minute_s: length of the minute in which they are counted; shorter in tests only.
         watch_only: this program looks, and gives no commands: it asks workers through a mailbox
             that takes none (``worker.watching``). For ``doctor``, ``top`` and Flower.
         otel: make OpenTelemetry spans; where they go stands in ``OTEL_…``.
@@ -100,8 +94,6 @@ class Settings(Sizes, Protection):
     webhook_secret: SecretStr = SecretStr("")
     webhook_timeout_s: float = Field(default=10.0, gt=0, le=300)
     webhook_attempts: int = Field(default=15, ge=1)
-    model_limits: dict[str, Limit] = Field(default_factory=dict)
-    limits_minute_s: float = Field(default=60.0, ge=0.5, le=60.0)
     watch_only: bool = False
     otel: bool = False
     otel_content: bool = False
@@ -117,26 +109,6 @@ class Settings(Sizes, Protection):
         if isinstance(value, str):
             return tuple(part.strip() for part in value.split(",") if part.strip())
         return value
-
-    @field_validator("model_limits")
-    @classmethod
-    def _model_keys(cls, value: dict[str, Limit]) -> dict[str, Limit]:
-        for key in value:
-            if not KEY_PATTERN.fullmatch(key):
-                raise ValueError(f"{key!r} is no model key, such as api.openai.com/gpt-5")
-        return value
-
-    @classmethod
-    def from_env(cls, **overrides: object) -> Settings:
-        """Read the environment; ``overrides`` win over it.
-
-        Raises:
-            InvalidInput: names each variable that cannot be used, and its value.
-        """
-        try:
-            return cls(**overrides)  # type: ignore[arg-type]
-        except ValidationError as error:
-            raise InvalidInput(f"settings (STEPKEEPER_…): {one_line(error)}") from None
 
     @property
     def runner(self) -> RunnerSettings:

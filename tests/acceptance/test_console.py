@@ -19,6 +19,7 @@ from tests.support.refund_agents import EVIL
 from tests.support.web import WebServer
 from tests.support.workers import eventually
 from worker.embedded import EmbeddedServer
+from worker.flow.base import Ask, Limit
 from worker.store.base import Claimed, Progress, Ticket
 
 pytestmark = pytest.mark.browser
@@ -34,7 +35,8 @@ ARGUMENTS = [
     "--disable-component-update",
     "--disable-sync",
 ]
-PHONE = {"width": 390, "height": 844}
+PHONE = {"width": 375, "height": 812}
+TABLET = {"width": 900, "height": 1100}
 DESK = {"width": 1280, "height": 900}
 
 
@@ -271,7 +273,7 @@ def test_scripts_in_models_and_tools_words_do_not_run(
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("size", [DESK, PHONE], ids=["desk", "phone"])
+@pytest.mark.parametrize("size", [DESK, TABLET, PHONE], ids=["desk", "tablet", "phone"])
 def test_pages_fit_every_screen_in_both_themes(
     chromium: Browser,
     web: WebServer,
@@ -280,11 +282,14 @@ def test_pages_fit_every_screen_in_both_themes(
     size: dict[str, int],
     tmp_path: Path,
 ) -> None:
-    job_id = paused(client, f"{TASK} {'longword' * 30}", labels=["support"])
+    tenant = f"a customer {'longname' * 20}"
+    job_id = paused(client, f"{TASK} {'longword' * 30}", labels=["support"], tenant=tenant)
+    client.set_tenant(tenant, weight=2.5, concurrency=1_000, backlog=500_000)
+    web.parts.ledger.set_limit(f"api.test/{'long' * 20}", Limit(rpm=500, tpm=2_000_000))
     options: dict[str, Any] = {"color_scheme": theme, "viewport": size}
     with person(chromium, web, "Anna", **options) as page:
         for number, path in enumerate(
-            ("/inbox", f"/jobs/{job_id}", "/workers", "/jobs?status=failed", "/bulk")
+            ("/inbox", f"/jobs/{job_id}", "/workers", "/flow", "/jobs?status=failed", "/bulk")
         ):
             page.goto(web.url + path)
             expect(page.locator("h1")).to_be_visible()
@@ -296,6 +301,26 @@ def test_pages_fit_every_screen_in_both_themes(
             assert dark is (theme == "dark")
             assert contrasts(page) >= 4.5, path
     client.cancel(job_id, by="test")
+    client.forget_tenant(tenant)
+    web.parts.ledger.set_limit(f"api.test/{'long' * 20}", None)
+
+
+def test_a_limit_is_followed_on_a_phone_without_javascript(
+    chromium: Browser, web: WebServer, client: AgentClient
+) -> None:
+    limit = Limit(rpm=10)
+    web.parts.ledger.set_limit("api.test/small", limit)
+    options: dict[str, Any] = {"viewport": PHONE, "locale": "de-DE", "java_script_enabled": False}
+    with person(chromium, web, "Anna", **options) as page:
+        page.goto(f"{web.url}/flow")
+        line = page.get_by_role("row").filter(has_text="api.test/small")
+        expect(line).to_contain_text("0 von 10")
+        for number in range(9):
+            web.parts.ledger.reserve("api.test/small", limit, Ask(f"c{number}", "j", "", 1))
+        page.reload()
+        expect(line.locator(".tight")).to_have_text("9 von 10")
+        expect(line.locator("td").first).to_have_css("display", "grid")
+    web.parts.ledger.set_limit("api.test/small", None)
 
 
 CONTRASTS = """

@@ -30,6 +30,7 @@ from tests.support.shipped import ShippedRedis, users
 from tests.support.workers import RunningWorker, eventually
 from worker.celery_config import ours
 from worker.cli import main
+from worker.flow.base import Limit
 from worker.settings import Settings
 from worker.store.redis import RedisCheckpointStore
 from worker.web.keys import KeyRing
@@ -201,6 +202,7 @@ def test_a_monitor_sees_everything(
     code, text = look("monitor", "durability", "--json")
     assert json.loads(text)["survives"] == "power_loss"
     assert look("monitor", "tenants")[0] == look("monitor", "limits")[0] == 0
+    assert "plan" in look("monitor", "backlogs")[1]
     for words in (("jobs", "--status", "paused"), ("inbox",), ("redis-keys", job)):
         code, text = look("monitor", *words)
         assert code == 0
@@ -230,6 +232,12 @@ def test_the_server_does_both_and_keeps_keys(shipped: ShippedRedis, worker: Runn
     answer(parts.client, job)
     assert parts.client.result(job).endswith("look 2")
     eventually(lambda: parts.client.get(job).published, "the outcome is published")
+    parts.client.set_backlog(1000, agent="plan")
+    [plan] = [one for one in parts.client.backlogs() if one.name == "plan"]
+    assert (plan.cap, plan.set_by) == (1000, "command")
+    parts.ledger.set_limit("api.test/small", Limit(rpm=5))
+    assert [model.key for model in parts.models()] == ["api.test/small"]
+    parts.ledger.set_limit("api.test/small", None)
     fork = parts.store.fork(job)
     parts.client.hint(fork)
     assert parts.client.result(fork.job_id)
@@ -297,6 +305,8 @@ def test_a_client_does_not_answer_operate_or_run(
         answer(client_of(shipped, "client"), job)
     with refused("operate"):
         AdminStore.from_url(url).purge(job)
+    with refused("operate"):
+        client_of(shipped, "client").set_backlog(1, agent="plan")
     with refused("run"):
         _claim(url, job)
     with refused("run"):

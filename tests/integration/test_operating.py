@@ -3,12 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import pty
-import select
-import signal
-import subprocess
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -18,7 +12,7 @@ import redis
 from api_client.contract import JobSpec, JobStatus
 from tests.support.paused import ended_job, paused_job
 from worker.agent import Agent, by_name
-from worker.cli import failures, main, operating, top
+from worker.cli import failures, main, operating
 from worker.inline import _Unrenewed
 from worker.models import FunctionModel
 from worker.runner import Runner
@@ -267,109 +261,3 @@ def test_another_model_is_asked_for(
     new = stepkeeper("rerun", "old", "--model", "large", "--id", "new")[1].strip()
     assert store.read(new).spec.model == "large"
     assert run(store, new).reason == "no_such_model"
-
-
-# --- top -------------------------------------------------------------------------------------
-
-
-def test_top_shows_jobs_and_why_they_wait(
-    stepkeeper: Callable[..., Said], store: RedisCheckpointStore
-) -> None:
-    paused_job(store, "waits")
-    store.create(JobSpec(job_id="runs", agent="shop", input="a task\nof two lines"))
-    store.claim("runs", owner="w1@host/b/1/", nonce="n", lease_ms=60_000, max_tries=5)
-    code, out, err = stepkeeper("top", "--once")
-    assert (code, err) == (failures.OK, "")
-    assert "1 running" in out
-    assert "1 paused" in out
-    assert "w1@host  1 of ?" in out
-    assert [
-        line.split()[:4] for line in out.splitlines() if line.startswith(("runs", "waits"))
-    ] == [
-        ["runs", "shop", "running", "w1@host"],
-        ["waits", "shop", "paused", "hand_to_human"],
-    ]
-    value = json.loads(stepkeeper("top", "--json")[1])
-    assert value["jobs"]["running"] == value["jobs"]["paused"] == 1
-    assert value["workers"] == [{"node": "w1@host", "concurrency": 0, "running": 1}]
-    assert {job["job_id"] for job in value["shown"]} == {"runs", "waits"}
-
-
-def test_top_of_an_empty_store_says_that_nobody_works(stepkeeper: Callable[..., Said]) -> None:
-    out = stepkeeper("top", "--once")[1]
-    assert "no jobs" in out
-    assert "no worker answers" in out
-
-
-def test_tokens_a_second_are_those_of_two_looks() -> None:
-    views = {"a": 100, "b": 50}
-
-    class Store:
-        """Two running jobs."""
-
-        def list_jobs(self, status: JobStatus, limit: int) -> list[Any]:
-            """Only running ones."""
-            return [job(name, n) for name, n in views.items()] if status == "running" else []
-
-        def survey(self) -> Any:
-            """Nothing else."""
-            return None
-
-    def job(name: str, tokens: int) -> Any:
-        from api_client.contract import JobView
-
-        return JobView.model_validate(
-            {
-                "spec": {"job_id": name, "agent": "x", "input": "x"},
-                "status": "running",
-                "created": 0,
-                "worker": "w@h/b/1/",
-                "usage": {"prompt_tokens": tokens},
-            }
-        )
-
-    class Session:
-        """As far as it is used."""
-
-        admin = Store()
-
-    now = 10.0
-    watcher = top.Watcher(Session(), {"w@h": 4}, clock=lambda: now)  # type: ignore[arg-type]
-    assert watcher.look().tokens_per_s is None
-    now, views = 12.0, {"a": 300, "c": 900}
-    look = watcher.look()
-    assert look.tokens_per_s == 100
-    assert (look.workers, look.running) == ({"w@h": 4}, {"w@h": 2})
-
-
-def test_top_goes_on_until_it_is_interrupted(redis_url: str, store: RedisCheckpointStore) -> None:
-    """On a terminal it draws again and again; Ctrl-C ends it."""
-    ours, theirs = pty.openpty()
-    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "120", "LINES": "40"}
-    with subprocess.Popen(
-        [sys.executable, "-m", "worker.cli", "top", "--every", "0.2", "--redis-url", redis_url],
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
-        env=environment,
-        # A test that runs in the background has SIGINT ignored, and would hand that down.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    ) as process:
-        os.close(theirs)
-        shown = _read_until(ours, "no jobs")
-        paused_job(store, "waits")
-        shown += _read_until(ours, "hand_to_human")
-        process.send_signal(signal.SIGINT)
-        code = process.wait(30)
-    os.close(ours)
-    assert code == failures.INTERRUPTED, shown
-
-
-def _read_until(terminal: int, text: str) -> str:
-    """What a program writes on its terminal, up to this text."""
-    shown = ""
-    while text not in shown:
-        ready, _, _ = select.select([terminal], [], [], 30)
-        assert ready, shown
-        shown += os.read(terminal, 65536).decode(errors="replace")
-    return shown

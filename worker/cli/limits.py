@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -13,8 +12,9 @@ from worker.cli.command import command
 
 if TYPE_CHECKING:
     from worker.cli.session import Session
-    from worker.flow.base import Limit, Use
+    from worker.flow.base import Limit
     from worker.flow.redis import RedisLedger
+    from worker.flow.standing import Standing
 
 KeyArgument = Annotated[
     str, typer.Argument(metavar="KEY", help="The model: HOST/MODEL, or its limit_key.")
@@ -43,47 +43,49 @@ def register(app: typer.Typer) -> None:
 def list_limits(session: Session) -> int:
     """The limit of each model, where it was set, and its use of this minute."""
     from worker.cli.tables import Listing as Table
-    from worker.settings import Settings
 
-    settings, ledger = Settings.from_env(redis_url=session.url), _ledger(session)
-    stored = ledger.limits()
-    limits = {**settings.model_limits, **stored}
-    found = [(key, limit, ledger.use(key)) for key, limit in sorted(limits.items())]
+    found = found_limits(session)
     if not found and not session.out.as_json:
         session.out.result({}, "no model has a limit: stepkeeper limits set KEY --rpm 500")
         return failures.OK
-    rows = [(key, *_cells(limit, use), _set_by(key in stored)) for key, limit, use in found]
-    values = [
-        {
-            "key": key,
-            "set_by": _set_by(key in stored),
-            "limit": limit.model_dump(),
-            "use": asdict(use),
-        }
-        for key, limit, use in found
-    ]
-    names = ("model", "requests", "tokens", "in flight", "waiting", "closed", "set by")
-    session.out.result(values, Table(names, rows))
+    rows = [(*cells(one), one.set_by) for one in found]
+    session.out.result([one.as_json() for one in found], Table((*COLUMNS, "set by"), rows))
     return failures.OK
 
 
-def _set_by(stored: bool) -> str:
-    return "command" if stored else "settings"
+def found_limits(session: Session) -> list[Standing]:
+    """Every model that has a limit, and its use of this minute.
+
+    Raises:
+        StoreUnavailable
+    """
+    from worker.flow.standing import standings
+    from worker.settings import Settings
+
+    settings = Settings.from_env(redis_url=session.url)
+    return standings(_ledger(session), settings.model_limits)
 
 
-def _cells(limit: Limit, use: Use) -> tuple[str, ...]:
+COLUMNS = ("model", "requests", "tokens", "in flight", "waiting", "closed")
+
+
+def cells(one: Standing) -> tuple[str, ...]:
+    """A model's limit and use, a cell for each column."""
     from worker.rendering import duration
 
+    limit, use = one.limit, one.use
     return (
-        _of(use.requests, limit.rpm),
-        _of(use.tokens, limit.tpm),
-        _of(use.in_flight, limit.in_flight),
-        str(use.waiting),
+        one.key,
+        used_of(use.requests, limit.rpm),
+        used_of(use.tokens, limit.tpm),
+        used_of(use.in_flight, limit.in_flight),
+        f"{use.waiting:,}",
         f"for {duration(use.closed_ms)}" if use.closed_ms else "",
     )
 
 
-def _of(used: int, limit: int | None) -> str:
+def used_of(used: int, limit: int | None) -> str:
+    """``3 of 10``; ``3`` if there is no limit."""
     return f"{used:,}" if limit is None else f"{used:,} of {limit:,}"
 
 

@@ -1,4 +1,4 @@
-"""``top``: workers and jobs as they are now, again and again."""
+"""``top``: workers, tenants, limits and jobs as they are now, again and again."""
 
 from __future__ import annotations
 
@@ -13,15 +13,23 @@ import typer
 
 from worker.cli import failures
 from worker.cli.command import command
+from worker.cli.limits import COLUMNS as LIMIT_COLUMNS
+from worker.cli.limits import cells as limit_cells
+from worker.cli.limits import found_limits, used_of
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from api_client.admin import AdminStore
     from api_client.contract import JobView
     from api_client.survey import Survey
+    from api_client.tenants import Tenant
     from worker.cli.session import Session
+    from worker.flow.standing import Standing
 
 ROWS = 30
+TENANTS = 10
+"""Most tenants that are shown, the busiest first."""
 COUNTED = 1000
 """Most running jobs that are counted by their workers."""
 ANSWER_S = 1.0
@@ -41,22 +49,26 @@ def top(
         float, typer.Option(min=0.2, max=60, metavar="SECONDS", help="Between two looks.")
     ] = 2.0,
 ) -> int:
-    """Watch workers and jobs: who runs what, what waits and why, how many tokens a second."""
+    """Watch workers, tenants, limits of models and jobs: who runs what, what waits and why."""
     console = session.out.console
     if session.out.as_json or once or not console.is_terminal:
-        look = Watcher(session, workers(session)).look()
+        look = _watcher(session, workers(session)).look()
         session.out.result(look.as_json(), table(look))
         return failures.OK
     from rich.live import Live
 
     asking = _Asking(lambda: workers(session))
-    watcher = Watcher(session, {})
+    watcher = _watcher(session)
     pause = threading.Event()
     with Live(console=console, screen=True, auto_refresh=False) as live:
         while True:
             watcher.workers = asking.latest()
             live.update(table(watcher.look()), refresh=True)
             pause.wait(every)
+
+
+def _watcher(session: Session, workers: Mapping[str, int] | None = None) -> Watcher:
+    return Watcher(session.admin, lambda: found_limits(session), workers or {})
 
 
 def workers(session: Session) -> dict[str, int]:
@@ -109,6 +121,8 @@ class Look:
     Attributes:
         workers: concurrency by node; 0 for one that did not answer and holds a job.
         running: jobs by node.
+        tenants: that have jobs running or waiting, the busiest first.
+        models: that have a limit.
         tokens_per_s: spent by the jobs that run, since the look before; ``None`` at the first.
     """
 
@@ -116,6 +130,8 @@ class Look:
     jobs: Sequence[JobView]
     workers: Mapping[str, int] = field(default_factory=dict)
     running: Mapping[str, int] = field(default_factory=dict)
+    tenants: Sequence[Tenant] = ()
+    models: Sequence[Standing] = ()
     tokens_per_s: float | None = None
 
     def as_json(self) -> dict[str, Any]:
@@ -131,6 +147,8 @@ class Look:
                 {"node": node, "concurrency": slots, "running": self.running.get(node, 0)}
                 for node, slots in self.workers.items()
             ],
+            "tenants": [tenant.model_dump(mode="json") for tenant in self.tenants],
+            "models": [model.as_json() for model in self.models],
             "tokens_per_s": self.tokens_per_s,
             "shown": [
                 {
@@ -151,16 +169,19 @@ class Watcher:
     """Looks again and again, and knows what it saw before.
 
     Args:
+        models: the limits as they stand.
         clock: monotonic seconds.
     """
 
     def __init__(
         self,
-        session: Session,
+        store: AdminStore,
+        models: Callable[[], Sequence[Standing]],
         workers: Mapping[str, int],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._store = session.admin
+        self._store = store
+        self._models = models
         self._clock = clock
         self._before: dict[str, int] | None = None
         self._at = 0.0
@@ -180,8 +201,15 @@ class Watcher:
         for status in _RESTING:
             jobs += self._store.list_jobs(JobStatus(status), ROWS)
         known = {**dict.fromkeys(running, 0), **self.workers}
-        rate = self._rate(jobs)
-        return Look(self._store.survey(), jobs, dict(sorted(known.items())), running, rate)
+        return Look(
+            survey=self._store.survey(),
+            jobs=jobs,
+            workers=dict(sorted(known.items())),
+            running=running,
+            tenants=busiest(self._store.tenants()),
+            models=self._models(),
+            tokens_per_s=self._rate(jobs),
+        )
 
     def _rate(self, jobs: Sequence[JobView]) -> float | None:
         """Tokens a second of the jobs that were seen before and are seen now."""
@@ -196,12 +224,22 @@ class Watcher:
         )
 
 
+def busiest(tenants: Sequence[Tenant]) -> list[Tenant]:
+    """Those that have jobs running or waiting, the busiest first."""
+    busy = [one for one in tenants if one.running or one.ready or one.waiting]
+    return sorted(busy, key=lambda one: (-one.running, -one.ready, -one.waiting, one.name))
+
+
 def table(look: Look) -> RenderableType:
     """A look, as people read it."""
     from rich.console import Group
     from rich.text import Text
 
-    return Group(_summary(look), Text(), _workers(look), Text(), _jobs(look))
+    parts = [_summary(look), _workers(look)]
+    parts += [_tenants(look)] if look.tenants else []
+    parts += [_models(look)] if look.models else []
+    spaced = [item for part in (*parts, _jobs(look)) for item in (part, Text())]
+    return Group(*spaced[:-1])
 
 
 def _summary(look: Look) -> RenderableType:
@@ -235,6 +273,34 @@ def _workers(look: Look) -> RenderableType:
         for node, slots in look.workers.items()
     ]
     return Listing(("worker", "running"), rows)
+
+
+def _tenants(look: Look) -> RenderableType:
+    from rich.console import Group
+    from rich.text import Text
+
+    from worker.cli.tables import Listing
+
+    rows = [
+        (
+            one.name,
+            f"{one.policy.weight:g}",
+            used_of(one.running, one.policy.concurrency),
+            f"{one.ready:,}",
+            f"{one.waiting:,}",
+            used_of(one.ready + one.waiting, one.policy.backlog),
+        )
+        for one in look.tenants[:TENANTS]
+    ]
+    listing = Listing(("tenant", "weight", "running", "queued", "waiting", "backlog"), rows)
+    more = len(look.tenants) - len(rows)
+    return Group(listing, Text(f"and {more:,} more tenants", "dim")) if more else listing
+
+
+def _models(look: Look) -> RenderableType:
+    from worker.cli.tables import Listing
+
+    return Listing(LIMIT_COLUMNS, [limit_cells(model) for model in look.models])
 
 
 def _jobs(look: Look) -> RenderableType:

@@ -6,6 +6,7 @@
     keys        API keys, stored hashed in Redis
     callers     who is asking, and what they may see and do
     desk        jobs as one caller may see and decide them
+    operators_desk  the operators' part of it: shares, limits, backlogs, the quarantine
     tail        wakes everybody who follows a stream, with one connection for all
     limits      a token bucket for each key, in Redis
     guards      size limits and security headers, around everything

@@ -7,10 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from api_client import AgentClient
-from api_client.admin import AdminStore
 from api_client.answers import problems
-from api_client.contract import AgentInfo, Event, JobSpec, JobStatus, JobView, Pause, Signal
+from api_client.contract import AgentInfo, Event, JobStatus, JobView, Pause, Signal
 from api_client.deciding import ManyReport
 from api_client.errors import AlreadyAnswered
 from api_client.inbox import InboxFilter, InboxPage, Order
@@ -18,9 +16,9 @@ from api_client.lists import EVERY, JobFilter, JobPage, ListName
 from api_client.live import LiveRecord
 from api_client.refusals import not_found
 from api_client.store import Cancelled
-from api_client.tenants import EVERY_TENANT, EVERYBODY, Tenant, TenantPolicy
 from api_client.workers import WorkerInfo
-from worker.web.callers import Caller, Role
+from worker.web.callers import Role
+from worker.web.operators_desk import OperatorsDesk
 from worker.web.problems import Problem, already_answered, invalid
 
 Filter = TypeVar("Filter", bound=JobFilter)
@@ -51,28 +49,12 @@ class Decided:
     by: str
 
 
-class Desk:
+class Desk(OperatorsDesk):
     """What one caller may see and do.
 
     A job that the caller may not see is as unknown as one that does not exist. Every method may
     raise ``StoreUnavailable``, and those that take a job's id ``JobNotFound``.
     """
-
-    def __init__(self, client: AgentClient, store: AdminStore, caller: Caller) -> None:
-        self._client = client
-        self._store = store
-        self.caller = caller
-
-    def needs(self, *roles: Role) -> None:
-        """Refuse a caller that has none of these roles.
-
-        Raises:
-            Problem: 403.
-        """
-        if not self.caller.has(*roles):
-            raise Problem(
-                403, "not-allowed", f"key {self.caller.name!r} has no role {' or '.join(roles)}"
-            )
 
     # --- submitting ------------------------------------------------------------------------
 
@@ -295,59 +277,6 @@ class Desk:
         self.needs(Role.SUBMIT, Role.OPERATE)
         self.job(job_id)
         return self._client.cancel(job_id, by=self.caller.signs(by), note=note)
-
-    # --- operating -------------------------------------------------------------------------
-
-    def release(self, job_id: str) -> JobSpec:
-        """Let a poison job go on under a new id. See ``AdminStore.release``."""
-        self.needs(Role.OPERATE)
-        self.job(job_id)
-        spec = self._store.release(job_id)
-        self._client.hint(spec)
-        return spec
-
-    # --- tenants ---------------------------------------------------------------------------
-
-    def tenants(self) -> tuple[list[Tenant], dict[str, TenantPolicy]]:
-        """Tenants as they stand, and what holds for all of them; a tenant's key sees its own."""
-        self.needs(Role.OPERATE)
-        own = self.caller.tenant
-        found = [each for each in self._client.tenants() if own in ("", each.name)]
-        general = () if own else (EVERY_TENANT, EVERYBODY)
-        policies = self._client.policies()
-        return found, {name: policies[name] for name in general if name in policies}
-
-    def set_tenant(self, name: str, policy: TenantPolicy) -> TenantPolicy:
-        """Say what a tenant may have, in place of its policy so far.
-
-        Raises:
-            InvalidInput
-            Problem: the key belongs to a tenant.
-        """
-        self._for_all_tenants()
-        return self._client.set_tenant(
-            name,
-            weight=policy.weight,
-            concurrency=policy.concurrency or 0,
-            backlog=policy.backlog or 0,
-        )
-
-    def forget_tenant(self, name: str) -> None:
-        """Forget what a tenant may have; raises what ``set_tenant`` does."""
-        self._for_all_tenants()
-        self._client.forget_tenant(name)
-
-    def _for_all_tenants(self) -> None:
-        self.needs(Role.OPERATE)
-        if self.caller.tenant:
-            text = f"key {self.caller.name!r} belongs to a tenant: shares are not its to change"
-            raise Problem(403, "not-allowed", text)
-
-    def purge(self, job_id: str, *, force: bool = False) -> None:
-        """Forget a job that has ended. See ``AdminStore.purge``."""
-        self.needs(Role.OPERATE)
-        self.job(job_id)
-        self._store.purge(job_id, force=force)
 
 
 def _check_form(pause: Pause, given: Mapping[str, Any]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Self
 
@@ -10,6 +11,10 @@ from api_client import AgentClient
 from api_client.admin import AdminStore
 from api_client.connection import Client, connect, describe, translated
 from api_client.keys import Keys, partition_of
+from worker.flow.base import Limit
+from worker.flow.redis import RedisLedger
+from worker.flow.settings import FlowSettings
+from worker.flow.standing import Standing, standings
 from worker.web.callers import Caller
 from worker.web.desk import Desk
 from worker.web.keys import KeyRing
@@ -23,6 +28,8 @@ class Parts:
     """The parts of one server.
 
     Attributes:
+        ledger: of the calls of models.
+        model_limits: those of the settings, which are the workers' own.
         redis: for short commands; its connections are shared.
         secret: signs sessions.
     """
@@ -33,6 +40,8 @@ class Parts:
     ring: KeyRing
     limit: RateLimit
     tail: Tail
+    ledger: RedisLedger
+    model_limits: Mapping[str, Limit]
     redis: Client
     where: str
     partitions: int
@@ -45,8 +54,9 @@ class Parts:
         """Parts on one store; opens no connection yet.
 
         Raises:
-            InvalidInput: the URL has another form.
+            InvalidInput: the URL, or a setting of limits, has another form.
         """
+        shared = FlowSettings.from_env()
         where = describe(url)
         redis = connect(url)
         store = AdminStore(redis, partitions=partitions, where=where)
@@ -58,6 +68,8 @@ class Parts:
             ring=KeyRing(redis, where),
             limit=RateLimit(redis, settings.rate_per_s, settings.rate_burst, where=where),
             tail=Tail(redis, where),
+            ledger=RedisLedger(redis, where=where, minute_ms=int(shared.limits_minute_s * 1000)),
+            model_limits=shared.model_limits,
             redis=redis,
             where=where,
             partitions=partitions,
@@ -66,7 +78,15 @@ class Parts:
 
     def desk(self, caller: Caller) -> Desk:
         """Jobs as this caller may see them."""
-        return Desk(self.client, self.store, caller)
+        return Desk(self.client, self.store, caller, self.models)
+
+    def models(self) -> list[Standing]:
+        """The models that have a limit, and how much of it is used.
+
+        Raises:
+            StoreUnavailable
+        """
+        return standings(self.ledger, self.model_limits)
 
     def trace_key(self, job_id: str) -> str:
         """The Redis stream that holds a job's trace."""

@@ -78,6 +78,38 @@ class Markup(HTMLParser):
             self.text += data
 
 
+class Rows(HTMLParser):
+    """The lines of a page's tables: the cells of each, by the text of its head."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.found: dict[str, list[str]] = {}
+        self.tight: list[str] = []
+        self._line: list[str] = []
+        self._inside = False
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag == "tr":
+            self._line = []
+        elif tag in ("th", "td"):
+            self._line.append("")
+            self._inside = True
+            if ("class", "tight") in attrs:
+                self.tight.append(str(dict(attrs)["data-name"]))
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag in ("th", "td"):
+            self._inside = False
+        elif tag == "tr":
+            name, *cells = self._line
+            self.found[name] = cells
+
+    def handle_data(self, data: str) -> None:
+        if self._inside:
+            self._line[-1] += data
+
+
 class Browser:
     """Follows forms and redirects, keeps cookies, runs no script."""
 

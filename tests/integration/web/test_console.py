@@ -232,7 +232,14 @@ def test_a_submitter_has_no_inbox(web: WebServer, browsers: Any) -> None:
     browser.http.close()
 
 
-PAGES = ["/inbox", "/jobs?status=succeeded", "/jobs?status=failed", "/workers", "/jobs/evil"]
+PAGES = [
+    "/inbox",
+    "/jobs?status=succeeded",
+    "/jobs?status=failed",
+    "/workers",
+    "/flow",
+    "/jobs/evil",
+]
 
 
 @pytest.mark.parametrize("path", [*PAGES, "/jobs/ended", "/inbox?label=" + "%3Cscript%3E"])
@@ -242,6 +249,7 @@ def test_what_comes_from_outside_is_text(
 ) -> None:
     action = ProposedAction(call_id="c1", tool=EVIL, arguments={EVIL: EVIL})
     web.job("evil", input=EVIL)
+    web.job("of-a-tenant", tenant=EVIL)
     paused_job(web.store, "evil", PauseKind.APPROVAL, EVIL, action, labels=(EVIL,), problem=EVIL)
     web.job("ended", input={EVIL: EVIL})
     ended_job(web.store, "ended", value={EVIL: EVIL})

@@ -11,7 +11,17 @@ from tests.support.web import WebServer
 
 EVIL = "evil.example"
 LED = ("/", "/inbox", "/login?next=//evil.example/", "/jobs/", "//evil.example/")
-CONSOLE = ("/", "/login", "/inbox", "/jobs", "/workers", "/jobs/x", "/static/desk.js", "/%00")
+CONSOLE = (
+    "/",
+    "/login",
+    "/inbox",
+    "/jobs",
+    "/workers",
+    "/flow",
+    "/jobs/x",
+    "/static/desk.js",
+    "/%00",
+)
 HEADERS = {
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
@@ -36,6 +46,7 @@ def every_route(api: httpx.Client) -> list[tuple[str, str]]:
         "/inbox",
         "/jobs",
         "/workers",
+        "/flow",
         "/jobs/x",
         "/static/desk.js",
         "/%00",

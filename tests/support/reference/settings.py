@@ -14,6 +14,7 @@ from pydantic_settings import BaseSettings
 from api_client.protection import Protection
 from api_client.sizes import Sizes
 from tests.support.reference.markup import attributes, code, page, table
+from worker.flow.settings import FlowSettings
 from worker.settings import Settings
 from worker.web.settings import WebSettings
 
@@ -26,12 +27,18 @@ GROUPS: tuple[tuple[str, str, type[BaseSettings]], ...] = (
     ("Workers", "Read by `stepkeeper worker`, and by `install(app)` in an app of yours.", Settings),
     ("How large things may be", "Read by workers and by every program that submits.", Sizes),
     (
+        "Limits of models",
+        "Read by workers and by `stepkeeper serve`, `top`, `limits` and `doctor`, which show them.",
+        FlowSettings,
+    ),
+    (
         "Signed messages and encryption",
         "Read by workers and by every program that submits or reads.",
         Protection,
     ),
     ("The web server", "Read by `stepkeeper serve`.", WebSettings),
 )
+_SHARED = (Sizes, Protection, FlowSettings)
 _TYPES: dict[Any, str] = {
     bool: "`true` or `false`",
     dict: "JSON",
@@ -62,8 +69,8 @@ def _table(kind: type[BaseSettings]) -> str:
         name: text for base in reversed(kind.__mro__) for name, text in attributes(base).items()
     }
     prefix = kind.model_config.get("env_prefix") or "STEPKEEPER_"
-    shared = {*Sizes.model_fields, *Protection.model_fields}
-    own = [name for name in kind.model_fields if kind in (Sizes, Protection) or name not in shared]
+    shared = {name for base in _SHARED for name in base.model_fields}
+    own = [name for name in kind.model_fields if kind in _SHARED or name not in shared]
     rows = [
         (
             code(f"{prefix}{name}".upper()),

@@ -10,6 +10,7 @@ forms      fields out of a JSON schema, and values out of what was typed
 decisions  the forms that a pause asks for, and the signals that they become
 pages      what is shown of one job
 lists      what is shown of many: the inbox, lists, workers
+flow       shares, limits and backlogs, and what is used of them
 bulk       one decision about many pauses
 acts       what is done
 live       "look again", and the model's words as they come, as server-sent events

@@ -6,10 +6,10 @@ from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
-from worker.web.console import acts, bulk, lists, live, pages
+from worker.web.console import acts, bulk, flow, lists, live, pages
 from worker.web.console.templates import STATIC
 
-ROUTERS = (pages.router, lists.router, bulk.router, acts.router, live.router)
+ROUTERS = (pages.router, lists.router, flow.router, bulk.router, acts.router, live.router)
 
 _FOR_EVER = "public, max-age=31536000, immutable"
 
