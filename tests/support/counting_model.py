@@ -14,6 +14,7 @@ class CountingModel:
 
     Attributes:
         starts: monotonic seconds of each request.
+        tasks: what each request was about, in the same order.
         now, most: requests that are being answered, and how many were at most.
     """
 
@@ -24,6 +25,7 @@ class CountingModel:
         self.usage = usage or Usage(10, 5)
         self.held = False
         self.starts: list[float] = []
+        self.tasks: list[str] = []
         self.now = 0
         self.most = 0
         self._lock = threading.Lock()
@@ -36,6 +38,7 @@ class CountingModel:
         """Answer ``ok``."""
         with self._lock:
             self.starts.append(time.monotonic())
+            self.tasks.append(str(request.messages[-1]["content"]))
             self.now += 1
             self.most = max(self.most, self.now)
         try:
@@ -46,6 +49,13 @@ class CountingModel:
             with self._lock:
                 self.now -= 1
         return ModelReply({"role": "assistant", "content": "ok"}, self.usage, "stop")
+
+    def forget(self) -> None:
+        """Begin to count anew."""
+        with self._lock:
+            self.starts.clear()
+            self.tasks.clear()
+            self.most = 0
 
     def most_within(self, seconds: float) -> int:
         """The most requests that began within any span of so many seconds."""
