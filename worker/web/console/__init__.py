@@ -9,6 +9,7 @@ budgets    what a job has used of what it may
 forms      fields out of a JSON schema, and values out of what was typed
 decisions  the forms that a pause asks for, and the signals that they become
 pages      what is shown of one job
+filters    what visitors choose above lists
 lists      what is shown of many: the inbox, lists, workers
 flow       shares, limits and backlogs, and what is used of them
 bulk       one decision about many pauses

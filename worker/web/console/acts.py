@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Annotated
+from collections.abc import Callable, Mapping
+from typing import Annotated, TypedDict
 
 from fastapi import APIRouter, Depends, Request, Response
 from pydantic import ValidationError
@@ -28,12 +28,20 @@ from worker.web.console.visitors import (
     signer_of,
 )
 from worker.web.console.words import LANGUAGES
+from worker.web.desk import Desk
 from worker.web.identify import PartsHere, take
 from worker.web.problems import Problem
 
 router = APIRouter(include_in_schema=False)
 
 FormHere = Annotated[dict[str, str], Depends(posted)]
+
+
+class Said(TypedDict):
+    """Who does something, and their note for the trace."""
+
+    by: str
+    note: str
 
 
 def _go(path: str) -> RedirectResponse:
@@ -153,36 +161,26 @@ def _late(request: Request, visitor: Visitor, job_id: str, pause_id: str, kind: 
 @router.post("/jobs/{job_id}/cancel")
 def cancel(request: Request, acting: ActingHere, job_id: str) -> Response:
     """End a job without an answer."""
-    visitor, form = acting
-
-    def act() -> None:
-        visitor.desk.cancel(job_id, by=visitor.session.name, note=form.get("note", ""))
-
-    return _act(request, visitor, job_id, "cancel", act)
+    return _act(
+        request, acting, job_id, "cancel", lambda desk, said, _: desk.cancel(job_id, **said)
+    )
 
 
 @router.post("/jobs/{job_id}/message")
 def message(request: Request, acting: ActingHere, job_id: str) -> Response:
     """Tell a job something; the model reads it before its next reply."""
-    visitor, form = acting
-    key = form.get("once") or None
 
-    def act() -> None:
+    def act(desk: Desk, said: Said, form: Mapping[str, str]) -> None:
         text = form.get("text", "").replace("\r\n", "\n")
-        visitor.desk.message(job_id, text, by=visitor.session.name, message_id=key)
+        desk.message(job_id, text, message_id=form.get("once") or None, **said)
 
-    return _act(request, visitor, job_id, "message", act)
+    return _act(request, acting, job_id, "message", act)
 
 
 @router.post("/jobs/{job_id}/pause")
 def pause(request: Request, acting: ActingHere, job_id: str) -> Response:
     """Pause a job at its next step."""
-    visitor, form = acting
-
-    def act() -> None:
-        visitor.desk.pause(job_id, by=visitor.session.name, note=form.get("note", ""))
-
-    return _act(request, visitor, job_id, "pause", act)
+    return _act(request, acting, job_id, "pause", lambda desk, said, _: desk.pause(job_id, **said))
 
 
 @router.post("/quarantine/{job_id}/release")
@@ -193,11 +191,21 @@ def release(acting: ActingHere, job_id: str) -> Response:
 
 
 def _act(
-    request: Request, visitor: Visitor, job_id: str, kind: str, act: Callable[[], None]
+    request: Request,
+    acting: tuple[Visitor, dict[str, str]],
+    job_id: str,
+    kind: str,
+    act: Callable[[Desk, Said, Mapping[str, str]], object],
 ) -> Response:
-    """Do something to a job; what is refused is said on its page."""
+    """Do something to a job; what is refused is said on its page.
+
+    Args:
+        act: is given who does it and their note, and what stands in the form.
+    """
+    visitor, form = acting
+    said: Said = {"by": visitor.session.name, "note": form.get("note", "")}
     try:
-        act()
+        act(visitor.desk, said, form)
     except (Conflict, InvalidInput) as error:
         refusal = Refusal(str(error))
         view = visitor.desk.job(job_id)

@@ -17,8 +17,9 @@ from api_client.contract import SIGNAL, Signal
 from api_client.deciding import ManyItem, ManyReport
 from api_client.errors import StepkeeperError, StoreUnavailable
 from worker.web.callers import Role
+from worker.web.console.filters import InboxChoice, InboxChoiceHere
 from worker.web.console.forms import Problems, one_field, read_field
-from worker.web.console.lists import AgentField, Filter, LabelField, choices
+from worker.web.console.lists import choices
 from worker.web.console.templates import page
 from worker.web.console.visitors import ActingHere, Visitor, VisitorHere
 from worker.web.problems import Problem
@@ -76,25 +77,17 @@ class Wish:
 
 
 @router.get("/bulk")
-def bulk(
-    request: Request,
-    visitor: VisitorHere,
-    agent: AgentField = "",
-    label: LabelField = "",
-    kind: str = "",
-    age: str = "",
-) -> Response:
+def bulk(request: Request, visitor: VisitorHere, chosen: InboxChoiceHere) -> Response:
     """The form: which jobs, and what is to be done."""
     visitor.desk.needs(Role.REVIEW)
-    return _page(request, visitor, Filter(agent, label, kind, age))
+    return _page(request, visitor, chosen)
 
 
 @router.post("/bulk")
 def act(request: Request, acting: ActingHere) -> Response:
     """Try a decision, or make it about what a try has shown."""
     visitor, form = acting
-    agent, label, kind, age = (form.get(name, "") for name in ("agent", "label", "kind", "age"))
-    chosen = Filter(agent, label, kind, age)
+    chosen = InboxChoice(**{name: form.get(name, "") for name in InboxChoice.FIELDS})
     value = form.get("value", "").replace("\r\n", "\n")
     wish = Wish(form.get("signal", ""), value, form.get("note", ""))
     try:
@@ -143,7 +136,7 @@ def _done(
 def _page(
     request: Request,
     visitor: Visitor,
-    chosen: Filter,
+    chosen: InboxChoice,
     wish: Wish | None = None,
     *,
     report: ManyReport | None = None,

@@ -85,9 +85,9 @@ def of_tenant(tenant: Tenant) -> Line:
     policy = tenant.policy
     figures = (
         Figure("flow_weight", policy.weight),
-        Figure("flow_running", tenant.running, policy.concurrency),
-        Figure("flow_queued", tenant.ready),
-        Figure("flow_waiting", tenant.waiting),
+        Figure("list_running", tenant.running, policy.concurrency),
+        Figure("list_queued", tenant.ready),
+        Figure("list_waiting", tenant.waiting),
         Figure("flow_backlog", tenant.ready + tenant.waiting, policy.backlog),
         Figure("flow_paused", tenant.paused),
         Figure("flow_steps", tenant.steps),
