@@ -56,6 +56,8 @@ _MORE: dict[str, dict[str, Any]] = {
 
 
 POLICY: dict[str, Any] = {"weight": 3.0, "concurrency": 10, "backlog": 5000}
+BACKLOG: dict[str, Any] = {"kind": "agent", "name": "shop", "cap": 500}
+BACKLOGS = {"backlogs": [{**BACKLOG, "present": 12, "set_by": "command"}]}
 TENANTS = {
     "tenants": [
         {

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from api_client import AgentClient
 from api_client.admin import AdminStore
-from api_client.backlogs import Backlog
+from api_client.backlogs import Backlog, Kind
 from api_client.contract import JobSpec, JobView
 from api_client.tenants import EVERY_TENANT, EVERYBODY, Tenant, TenantPolicy
 from worker.flow.standing import Standing
@@ -88,7 +88,7 @@ class OperatorsDesk:
     def _for_all_tenants(self) -> None:
         self.needs(Role.OPERATE)
         if self.caller.tenant:
-            text = f"key {self.caller.name!r} belongs to a tenant: shares are not its to change"
+            text = f"key {self.caller.name!r} belongs to a tenant: this is not its to change"
             raise Problem(403, "not-allowed", text)
 
     def models(self) -> list[Standing]:
@@ -100,6 +100,16 @@ class OperatorsDesk:
         """What waits for agents and queues, and may; nothing for a tenant's key."""
         self.needs(Role.OPERATE)
         return [] if self.caller.tenant else self._client.backlogs()
+
+    def set_cap(self, kind: Kind, name: str, cap: int | None) -> None:
+        """Say how many jobs may wait for an agent or a queue; ``None`` forgets it.
+
+        Raises:
+            InvalidInput
+            Problem: the key belongs to a tenant.
+        """
+        self._for_all_tenants()
+        self._store.set_cap(kind, name, cap)
 
     def purge(self, job_id: str, *, force: bool = False) -> None:
         """Forget a job that has ended. See ``AdminStore.purge``."""

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
+from api_client.backlogs import MOST, Backlog, Kind
 from api_client.contract import (
     AgentInfo,
     AnsweredPause,
@@ -302,6 +303,26 @@ class Tenants(BaseModel):
 
     tenants: list[Tenant]
     policies: dict[str, TenantPolicy]
+
+
+class CapRequest(_Request):
+    """How many jobs may wait to run."""
+
+    cap: int = Field(ge=0, le=MOST, description="0: no limit, whatever else is said.")
+
+
+class CapAnswer(BaseModel):
+    """Whose cap it is, and how high."""
+
+    kind: Kind
+    name: str
+    cap: int
+
+
+class Backlogs(BaseModel):
+    """What waits for agents and queues."""
+
+    backlogs: list[Backlog]
 
 
 class Agents(BaseModel):

@@ -66,6 +66,8 @@ ROLES: list[tuple[str, str, str, Any, set[str]]] = [
     ("quarantine", "GET", "/v1/quarantine", None, {"operate"}),
     ("tenants", "GET", "/v1/tenants", None, {"operate"}),
     ("share", "PUT", "/v1/tenants/acme", {"weight": 2}, {"operate"}),
+    ("backlogs", "GET", "/v1/backlogs", None, {"operate"}),
+    ("cap", "PUT", "/v1/backlogs/agent/shop", {"cap": 5}, {"operate"}),
     ("release", "POST", "/v1/quarantine/job-1/release", None, {"operate"}),
 ]
 

@@ -18,7 +18,7 @@ from api_client.contract import AgentInfo, PauseKind
 from tests.support.paused import ended_job, paused_job
 from tests.support.web import WebServer
 
-OPERATIONS = 21
+OPERATIONS = 24
 EXAMPLES_EACH = 8
 
 

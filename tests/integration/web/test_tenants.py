@@ -41,7 +41,8 @@ def test_a_backlog_over_its_cap_is_429_with_retry_after(api: httpx.Client) -> No
 def test_an_agent_or_a_queue_over_its_cap_is_429_with_retry_after(
     web: WebServer, api: httpx.Client
 ) -> None:
-    web.store.set_cap("agent", "shop", 1)
+    done = api.put("/v1/backlogs/agent/shop", json={"cap": 1})
+    assert done.json() == {"kind": "agent", "name": "shop", "cap": 1}
     assert api.post("/v1/jobs", json=JOB).status_code == 201
     refused = api.post("/v1/jobs", json=JOB)
     assert refused.status_code == 429
@@ -50,8 +51,27 @@ def test_an_agent_or_a_queue_over_its_cap_is_429_with_retry_after(
     problem = refused.json()
     assert problem["type"] == "/problems/backlog-full"
     assert "agent 'shop': 1 jobs wait already, and at most 1 may" in problem["detail"]
-    assert web.store.set_cap("agent", "shop", None)
+    [shop] = [one for one in api.get("/v1/backlogs").json()["backlogs"] if one["cap"]]
+    assert shop == {"kind": "agent", "name": "shop", "present": 1, "cap": 1, "set_by": "command"}
+    assert api.delete("/v1/backlogs/agent/shop").status_code == 204
     assert api.post("/v1/jobs", json=JOB).status_code == 201
+
+
+def test_a_cap_that_makes_no_sense_or_is_a_tenants_wish_is_refused(
+    web: WebServer, api: httpx.Client
+) -> None:
+    for path, body in (
+        ("agent/shop", {"cap": -1}),
+        ("agent/shop", {}),
+        ("agent/a b", {"cap": 1}),
+        ("team/shop", {"cap": 1}),
+    ):
+        assert api.put(f"/v1/backlogs/{path}", json=body).status_code == 422, (path, body)
+    own = web.client(web.key("operate", tenant="acme"))
+    assert own.get("/v1/backlogs").json() == {"backlogs": []}
+    assert own.put("/v1/backlogs/queue/celery", json={"cap": 1}).status_code == 403
+    assert own.delete("/v1/backlogs/agent/shop").status_code == 403
+    assert all(one.cap is None for one in web.store.backlogs())
 
 
 def test_what_makes_no_sense_is_named(api: httpx.Client) -> None:
