@@ -13,7 +13,7 @@ from api_client.connection import translated
 from api_client.contract import SCHEMA_VERSION, JobSpec, JobStatus, JobView
 from api_client.errors import Conflict, StoreUnavailable
 from api_client.faithful import check_faithful
-from api_client.records import MESSAGE, dumps, field_text, sealed_run
+from api_client.records import MESSAGE, TRACE, dumps, field_text, sealed_run
 from api_client.redis_store import FIRST_HINT_GRACE_MS, labels_of
 from api_client.refusals import not_found
 from api_client.runs import number, numbered
@@ -197,7 +197,7 @@ class AdminStore(SurveyStore):
             spec.retention_s,
             FIRST_HINT_GRACE_MS,
             sealed_run(new, number(0, beginning.run)) if beginning.run else "",
-            dumps(beginning.record),
+            seal(dumps(beginning.record), new, TRACE),
             spec.tenant,
             labels_of(spec),
             *turn_of(spec),

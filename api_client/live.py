@@ -12,7 +12,8 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from api_client.contract import Contract
-from api_client.sealing import unseal
+from api_client.refusals import unreadable
+from api_client.sealing import CannotOpen, unseal
 
 LIVE = "live"
 """The place for which its records are sealed."""
@@ -49,6 +50,13 @@ class LiveRecord(Contract):
 
 
 def read_live(job_id: str, record_id: bytes, fields: Mapping[bytes, bytes]) -> LiveRecord:
-    """One record of a live stream."""
-    data: dict[str, Any] = json.loads(unseal(fields[b"d"], job_id, LIVE))
+    """One record of a live stream.
+
+    Raises:
+        JobUnreadable: it cannot be opened here.
+    """
+    try:
+        data: dict[str, Any] = json.loads(unseal(fields[b"d"], job_id, LIVE))
+    except CannotOpen as error:
+        raise unreadable(job_id, "live stream", str(error)) from None
     return LiveRecord(id=record_id.decode(), **data)

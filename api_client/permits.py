@@ -24,6 +24,7 @@ ACTS = {
     "policy": "operate",
     "cap": "operate",
     "rekey": "operate",
+    "rekey_events": "operate",
     "claim": "run",
     "sweep": "run",
     "abandon": "run",

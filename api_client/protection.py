@@ -21,6 +21,8 @@ class Protection(BaseSettings):
             are accepted.
         encryption_keys: with which texts are encrypted in the store, comma separated: the first
             encrypts, all decrypt. ``stepkeeper new-key`` makes one. The same in every program.
+        encryption_required: refuse what stands in the store in the clear and should be encrypted.
+            Set it in every program, once each has the keys and ``stepkeeper rekey`` has run.
     """
 
     model_config = SettingsConfigDict(env_prefix="STEPKEEPER_", frozen=True, extra="ignore")
@@ -29,6 +31,7 @@ class Protection(BaseSettings):
     signing_cert: str = ""
     signing_cert_store: str = ""
     encryption_keys: SecretStr = SecretStr("")
+    encryption_required: bool = False
 
 
 @cache

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from pydantic import ValidationError
 from pydantic_core import PydanticSerializationError, to_json
 
 from api_client import runs
+from api_client.codec import decoded
 from api_client.contract import (
     SCHEMA_VERSION,
     AnsweredPause,
@@ -27,7 +28,17 @@ from api_client.contract import (
 from api_client.errors import InvalidInput, JobUnreadable, shorten
 from api_client.refusals import unreadable
 from api_client.runs import numbered, read_run, read_usage
-from api_client.sealing import CannotOpen, hide, keyring, reveal, seal, unseal, unsealed
+from api_client.sealing import (
+    SEALED,
+    CannotOpen,
+    hide,
+    holds_only,
+    keyring,
+    reveal,
+    seal,
+    unseal,
+    unsealed,
+)
 
 _SHOWN_CHARACTERS = 60
 
@@ -110,6 +121,18 @@ def read_record(job_id: str, raw: Mapping[bytes, bytes]) -> JobView:
 _SHOWN_OF_PAUSE = ("id", "kind", "accepts", "labels", "step")
 PARTLY = {"pause": PAUSE, "outcome": OUTCOME, "cancel": OUTCOME}
 _PLACES = {"mail": MAIL, "message": MAIL, "pause_wanted": "halt"}
+_WHOLE = ("spec", "run", "signal", "halt")
+_PLAIN_EVENTS: Mapping[str, Collection[str]] = {
+    "submitted": (),
+    "claimed": ("worker", "tries", "was"),
+    "cancelled": (),
+    "reminder": ("pause", "kind", "labels"),
+    "escalated": ("pause", "kind", "labels"),
+}
+"""Kinds of trace records that scripts write, with the fields that these have: they hold no text."""
+PLAIN_OF_TOLD = ("pause", "kind", "labels", "signal", "by", "reason")
+"""Fields of what is told of all jobs; they hold no text either."""
+_ENDS = ("finished", "failed", "cancelled")
 
 
 def spec_of(job_id: str, stored: bytes) -> JobSpec:
@@ -141,8 +164,15 @@ def field_text(job_id: str, name: str, value: bytes) -> str:
     if name == "run":
         return _run_text(job_id, value)
     if place := PARTLY.get(name):
-        return reveal(unsealed(value, job_id, place), job_id, place)
-    return unsealed(value, job_id, field_place(name))
+        return reveal(value, job_id, place)
+    if is_sealed_field(name):
+        return unsealed(value, job_id, field_place(name))
+    return decoded(value)
+
+
+def is_sealed_field(name: str) -> bool:
+    """Whether a field of a record is sealed where there are keys; scripts read the others."""
+    return name in _WHOLE or name in PARTLY or name.startswith("mail:")
 
 
 def field_place(name: str) -> str:
@@ -190,6 +220,23 @@ def stored_pause(pause: Pause, job_id: str) -> str:
 def event_place(kind: str) -> str:
     """The place for which a trace record of this kind is sealed; some stand in the record, too."""
     return kind if kind == "signal" else _PLACES.get(kind, TRACE)
+
+
+def event_text(job_id: str, kind: str, value: bytes) -> str:
+    """One record of a trace; raises what ``texts_of`` does."""
+    return reveal(value, job_id, event_place(kind), _PLAIN_EVENTS.get(kind, ()))
+
+
+def event_is_plain(kind: str, value: bytes) -> bool:
+    """Whether a record of a trace is one that scripts write, and that holds no text."""
+    return not value.startswith(SEALED) and holds_only(
+        json.loads(decoded(value)), _PLAIN_EVENTS.get(kind, ())
+    )
+
+
+def told_place(event: str) -> str:
+    """The place for which the payload of an announcement is sealed: an outcome, or a pause."""
+    return OUTCOME if event in _ENDS else PAUSE
 
 
 def read_message(job_id: str, number: int, text: bytes) -> dict[str, Any]:
@@ -283,8 +330,7 @@ def read_event(job_id: str, event_id: bytes, fields: Mapping[bytes, bytes]) -> E
     """One record of a trace stream; of the kind ``unreadable`` if somebody else has written it."""
     try:
         [(name, value)] = fields.items()
-        place = event_place(name.decode())
-        text = reveal(unsealed(value, job_id, place), job_id, place)
+        text = event_text(job_id, name.decode(), value)
         kind, data = runs.read_event(name.decode(), text)
         return Event(id=event_id.decode(), kind=kind, data=data)
     except (ValueError, TypeError) as error:

@@ -26,11 +26,11 @@ from api_client.lists import (
     status_of,
     write_cursor,
 )
-from api_client.records import EVENT_ID_PATTERN, MAIL, TRACE, read_record
+from api_client.records import EVENT_ID_PATTERN, MAIL, PLAIN_OF_TOLD, TRACE, read_record
 from api_client.redis_walk import Walk
 from api_client.refusals import not_told
 from api_client.scripts import Argument, Scripts
-from api_client.sealing import reveal, seal
+from api_client.sealing import CannotOpen, reveal, seal
 from api_client.workers import RedisWorkers
 
 _SCRIPTS = Scripts("api_client")
@@ -230,8 +230,17 @@ def _event(places: list[str], entry_id: str, number: int, fields: dict[bytes, by
         event=fields[b"e"].decode(),
         at=int(entry_id.partition("-")[0]),
         agent=fields[b"a"].decode(),
-        data=json.loads(reveal(fields[b"d"].decode(), job_id, TRACE)),
+        data=_told(job_id, fields[b"d"]),
     )
+
+
+def _told(job_id: str, stored: bytes) -> dict[str, Any]:
+    """What is told of a job; of what cannot be opened, why: followers go on."""
+    try:
+        told: dict[str, Any] = json.loads(reveal(stored, job_id, TRACE, PLAIN_OF_TOLD))
+    except CannotOpen as error:
+        return {"unreadable": str(error)}
+    return told
 
 
 def read_delivery(delivery_id: str, fields: dict[str, str], due: float | None = None) -> Delivery:

@@ -13,7 +13,7 @@ from typing import Any
 import kombu.serialization
 from kombu.utils.json import dumps, loads
 
-from api_client.sealing import keyring
+from api_client.sealing import IN_THE_CLEAR, CannotOpen, keyring
 
 NAME = "stepkeeper-sealed"
 _CONTENT_TYPE = "application/x-stepkeeper-sealed"
@@ -40,13 +40,27 @@ def register() -> None:
 
 
 def _write(value: Any) -> str:
-    sealed = keyring().seal(dumps(value).encode(), _NO_JOB, _PLACE)
-    return base64.b64encode(sealed).decode()
+    return seal_result(dumps(value).encode())
 
 
 def _read(text: str | bytes) -> Any:
-    """A result; one that was stored before there were keys is JSON."""
-    data = text.encode() if isinstance(text, str) else text
-    if data.startswith((b"{", b"[")):
-        return loads(data)
-    return loads(keyring().open(base64.b64decode(data), _NO_JOB, _PLACE))
+    return loads(open_result(text.encode() if isinstance(text, str) else text))
+
+
+def seal_result(text: bytes) -> str:
+    """What is stored in place of a result's JSON."""
+    return base64.b64encode(keyring().seal(text, _NO_JOB, _PLACE)).decode()
+
+
+def open_result(stored: bytes) -> bytes:
+    """The JSON of a result; of one that was stored before there were keys, what is stored.
+
+    Raises:
+        CannotOpen: its key is not here; or it is not sealed, and must be.
+        ValueError: it is neither JSON nor sealed.
+    """
+    if not stored.startswith((b"{", b"[")):
+        return keyring().open(base64.b64decode(stored, validate=True), _NO_JOB, _PLACE)
+    if keyring().required:
+        raise CannotOpen(IN_THE_CLEAR)
+    return stored

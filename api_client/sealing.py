@@ -7,6 +7,8 @@ letter k, four bytes that name the key, twelve of a nonce, and the encrypted tex
 read a part of a JSON object, only the rest of it is sealed, as its field ``sealed`` in base64.
 
 Values that are not sealed are read as they are, so that encryption can be switched on at any time.
+Once everything is sealed, ``STEPKEEPER_ENCRYPTION_REQUIRED`` ends that: what stands in the clear
+where a sealed value should is then refused, for somebody else may have put it there.
 """
 
 from __future__ import annotations
@@ -29,6 +31,11 @@ from api_client.protection import protection
 SEALED = MARK + b"k"
 FIELD = "sealed"
 SETTING = "STEPKEEPER_ENCRYPTION_KEYS"
+REQUIRED = "STEPKEEPER_ENCRYPTION_REQUIRED"
+IN_THE_CLEAR = (
+    f"it stands in the clear, and {REQUIRED} is set: a program without the keys, or somebody else, "
+    "has written it. If you know who, seal it with that setting off: stepkeeper rekey"
+)
 KEY_BYTES = 32
 _ID_BYTES = 4
 _NONCE_BYTES = 12
@@ -37,7 +44,7 @@ _CIPHERS_KEPT = 4096
 
 
 class CannotOpen(ValueError):
-    """What is stored is encrypted, and this program cannot open it; says why."""
+    """What is stored is encrypted, and this program cannot open it, or it should be; says why."""
 
 
 class Keyring:
@@ -45,9 +52,11 @@ class Keyring:
 
     Args:
         keys: of 32 bytes each; the first one seals, all of them open.
+        required: whether what is in the clear is refused where it should be sealed.
     """
 
-    def __init__(self, keys: Sequence[bytes] = ()) -> None:
+    def __init__(self, keys: Sequence[bytes] = (), *, required: bool = False) -> None:
+        self.required = required
         self._keys = {key_id(key): key for key in keys}
         self._first = next(iter(self._keys), b"")
 
@@ -102,8 +111,8 @@ def _no_key(name: str) -> str:
 
 
 def locked(name: str) -> str:
-    """Why a worker leaves a job alone whose key it does not have."""
-    return _no_key(name)
+    """Why a worker leaves a job alone: it lacks the key of this name, or nothing is sealed."""
+    return _no_key(name) if name else IN_THE_CLEAR
 
 
 def key_id(key: bytes) -> bytes:
@@ -137,14 +146,20 @@ def keyring() -> Keyring:
     """The keys of this process; its environment is read once.
 
     Raises:
-        InvalidInput: one of them is none, or the extra is missing. No key is shown.
+        InvalidInput: one of them is none, or the extra is missing, or there is none and everything
+            is to be encrypted. No key is shown.
     """
-    return read_keyring(protection().encryption_keys.get_secret_value())
+    given = protection()
+    return read_keyring(
+        given.encryption_keys.get_secret_value(), required=given.encryption_required
+    )
 
 
-def read_keyring(text: str) -> Keyring:
+def read_keyring(text: str, *, required: bool = False) -> Keyring:
     """Keys as the setting has them; raises what ``keyring`` does."""
     texts = [part.strip() for part in text.split(",") if part.strip()]
+    if required and not texts:
+        raise InvalidInput(f"{REQUIRED} is set, and {SETTING} is not: give the keys, too")
     if not texts:
         return Keyring()
     try:
@@ -153,7 +168,8 @@ def read_keyring(text: str) -> Keyring:
         raise InvalidInput(
             f"{SETTING} needs an extra: pip install 'stepkeeper[encryption]'"
         ) from None
-    return Keyring([_read_key(number, each) for number, each in enumerate(texts, 1)])
+    keys = [_read_key(number, each) for number, each in enumerate(texts, 1)]
+    return Keyring(keys, required=required)
 
 
 def _read_key(number: int, text: str) -> bytes:
@@ -186,11 +202,13 @@ def unseal(stored: bytes, job_id: str, place: str) -> bytes:
     """The text that was stored.
 
     Raises:
-        CannotOpen: see ``Keyring.open``.
+        CannotOpen: see ``Keyring.open``; or it is not sealed, and must be.
         ValueError: it was packed in a way that this program does not know, or is damaged.
     """
     if stored.startswith(SEALED):
         stored = keyring().open(stored, job_id, place)
+    elif keyring().required:
+        raise CannotOpen(IN_THE_CLEAR)
     return decode(stored)
 
 
@@ -203,29 +221,51 @@ def unsealed(stored: bytes, job_id: str, place: str) -> str:
 
 
 def hide(value: Mapping[str, Any], shown: Collection[str], job_id: str, place: str) -> str:
-    """An object as JSON, in which only the fields ``shown`` can be read; all of it without keys."""
+    """An object as JSON, sealed, beside copies of the fields ``shown``; all of it without keys.
+
+    The copies are for scripts. Who opens the object goes by what is sealed.
+    """
     ring = keyring()
     if not ring:
         return to_json(value).decode()
-    rest = {name: item for name, item in value.items() if name not in shown}
-    sealed = base64.b64encode(ring.seal(to_json(rest), job_id, place)).decode()
+    sealed = base64.b64encode(ring.seal(to_json(value), job_id, place)).decode()
     return to_json({**{n: i for n, i in value.items() if n in shown}, FIELD: sealed}).decode()
 
 
-def reveal(text: str, job_id: str, place: str) -> str:
-    """The whole object as JSON.
+def reveal(stored: bytes, job_id: str, place: str, plain: Collection[str] = ()) -> str:
+    """An object as JSON that was sealed as a whole, or by ``hide``, or not at all.
+
+    Args:
+        plain: fields of an object that scripts have written, and that is never sealed.
 
     Raises:
         CannotOpen, ValueError: as ``unseal``.
     """
-    if f'"{FIELD}"' not in text:
+    if stored.startswith(SEALED):
+        return unsealed(stored, job_id, place)
+    text = decode(stored).decode()
+    if not keyring().required and f'"{FIELD}"' not in text:
         return text
     value = json.loads(text)
     sealed = value.pop(FIELD, None) if isinstance(value, dict) else None
-    if not isinstance(sealed, str):
-        return text
+    if isinstance(sealed, str):
+        return _whole(value, sealed, job_id, place)
+    if keyring().required and not holds_only(value, plain):
+        raise CannotOpen(IN_THE_CLEAR)
+    return text
+
+
+def holds_only(value: Any, plain: Collection[str]) -> bool:
+    """Whether something is an object with no other fields than these."""
+    return isinstance(value, dict) and set(value) <= set(plain)
+
+
+def _whole(copies: dict[str, Any], sealed: str, job_id: str, place: str) -> str:
     try:
         data = base64.b64decode(sealed, validate=True)
     except binascii.Error:
         raise CannotOpen("its sealed part is damaged") from None
-    return json.dumps({**value, **json.loads(unseal(data, job_id, place))})
+    opened = unsealed(data, job_id, place)
+    if keyring().required:
+        return opened
+    return json.dumps({**copies, **json.loads(opened)})

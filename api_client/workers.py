@@ -48,6 +48,15 @@ class RedisWorkers:
     _redis: Client
     _where: str
 
+    def now_ms(self) -> int:
+        """Redis's clock: milliseconds since the epoch.
+
+        Raises:
+            StoreUnavailable
+        """
+        with translated(self._where):
+            return self._now_ms()
+
     def _now_ms(self) -> int:
         seconds, micros = self._redis.time()
         return int(seconds * 1000 + micros // 1000)

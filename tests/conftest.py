@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -11,6 +11,7 @@ import redis
 
 from api_client.protection import protection
 from api_client.sealing import keyring, new_key
+from tests.support.ciphers import UseKeys
 from worker.embedded import EmbeddedServer
 
 
@@ -42,11 +43,12 @@ def redis_url(valkey: EmbeddedServer) -> str:
 
 
 @pytest.fixture
-def encryption(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
+def encryption(monkeypatch: pytest.MonkeyPatch) -> Iterator[UseKeys]:
     """This process encrypts what it stores, with a key of its own; called, with others."""
 
-    def use(keys: str) -> None:
+    def use(keys: str, *, required: bool = False) -> None:
         monkeypatch.setenv("STEPKEEPER_ENCRYPTION_KEYS", keys)
+        monkeypatch.setenv("STEPKEEPER_ENCRYPTION_REQUIRED", str(required).lower())
         protection.cache_clear()
         keyring.cache_clear()
 

@@ -81,6 +81,17 @@ def ours(settings: Settings) -> dict[str, Any]:
     }
 
 
+def bare_app(settings: Settings) -> Celery:
+    """An app with the settings of our workers, that has no tasks: to ask and to look.
+
+    Raises:
+        InvalidInput: a setting cannot be used.
+    """
+    app = Celery("stepkeeper", set_as_current=False)
+    app.conf.update(ours(settings))
+    return app
+
+
 def protect(app: Celery) -> None:
     """Refuse settings of an existing app that would break a promise, and keys that are none.
 

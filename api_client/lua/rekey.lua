@@ -1,11 +1,14 @@
 -- Put newly sealed values in place of old ones; what has changed since it was read stays.
 --
--- KEYS  1 record  2 transcript  3 trace
--- ARGV  1 number of fields, then for each: field, old value, new value
+-- KEYS  1 record, or announcements of a job  2 transcript  3 trace
+-- ARGV  1 number of fields, then for each: field, old value ("": there is none), new value
 --       then the number of messages, and for each: index, old value, new value
 --       then the id of the trace's last entry, or "" to leave it; its number of entries, and for
 --       each: id, kind, new value
 -- Returns how many fields, messages and trace entries were written.
+if redis.call('EXISTS', KEYS[1]) == 0 then
+  return 0
+end
 local at, done = 1, 0
 local function following()
   at = at + 1
@@ -13,7 +16,7 @@ local function following()
 end
 for _ = 1, tonumber(following()) do
   local field, old, new = following(), following(), following()
-  if redis.call('HGET', KEYS[1], field) == old then
+  if (redis.call('HGET', KEYS[1], field) or '') == old then
     redis.call('HSET', KEYS[1], field, new)
     done = done + 1
   end

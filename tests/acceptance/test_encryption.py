@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,6 +12,7 @@ from api_client import AgentClient
 from api_client.errors import JobUnreadable
 from api_client.rekeying import RekeyStore
 from api_client.sealing import new_key
+from tests.support.ciphers import UseKeys
 from tests.support.lab import Lab
 from tests.support.nursery import Nursery
 from worker.app import make_app
@@ -22,7 +22,7 @@ from worker.settings import Settings
 
 CANARY = "canary5c1e7"
 NAME = "STEPKEEPER_ENCRYPTION_KEYS"
-Use = Callable[[str], None]
+REQUIRED = "STEPKEEPER_ENCRYPTION_REQUIRED"
 
 
 def in_files(folder: Path, text: str) -> list[str]:
@@ -32,7 +32,7 @@ def in_files(folder: Path, text: str) -> list[str]:
 
 
 def test_no_text_stands_anywhere_and_keys_can_be_changed(
-    nursery: Nursery, own_valkey: EmbeddedServer, encryption: Use, tmp_path: Path
+    nursery: Nursery, own_valkey: EmbeddedServer, encryption: UseKeys, tmp_path: Path
 ) -> None:
     folder = tmp_path / "lab"
     folder.mkdir()
@@ -84,14 +84,26 @@ def test_no_text_stands_anywhere_and_keys_can_be_changed(
         assert (view.status, view.tries) == ("queued", 0)
         blind.stop()
 
-        # a new key, everything sealed anew, and the old one gone
+        # a new key, everything sealed anew, and the old one gone: from now on nothing else is taken
         encryption(f"{new},{old}")
         assert main(["rekey", "--redis-url", lab.url]) == 0
-        assert not RekeyStore.from_url(lab.url).rekey(dry_run=True).changed
-        encryption(new)
-        lab.worker("w3@test", env={NAME: new})
+        again = RekeyStore.from_url(lab.url).rekey(dry_run=True)
+        assert (again.changed, again.announcements, again.events) == (0, 0, 0)
+        encryption(new, required=True)
+        strict = lab.worker("w3@test", env={NAME: new, REQUIRED: "true"})
+        assert app.AsyncResult(asked).get(timeout=30) == answer
         assert "go on" in AgentClient(lab.url).result(paused, 30)
         assert AgentClient(lab.url).get(asked).outcome.value == answer  # type: ignore[union-attr]
+
+        # a program without the keys, or somebody else, has written a job
+        encryption("")
+        clear = AgentClient(lab.url).submit("plan", "look @clear", check_agent=False)
+        strict.wait_line(f"job {clear} is left alone")
+        encryption(new)
+        assert AgentClient(lab.url).get(clear).tries == 0
+        assert main(["rekey", "--redis-url", lab.url]) == 0
+        lab.hint(clear)
+        assert AgentClient(lab.url).result(clear, 30) == "look 1"
         encryption("")
         with pytest.raises(JobUnreadable, match=f"job {asked}: .*{NAME}"):
             AgentClient(lab.url).get(asked)

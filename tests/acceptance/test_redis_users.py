@@ -24,6 +24,8 @@ from api_client.admin import AdminStore
 from api_client.contract import JobStatus
 from api_client.errors import StoreUnavailable
 from api_client.keys import Keys
+from api_client.sealing import new_key
+from tests.support.ciphers import UseKeys
 from tests.support.lab import plain_app
 from tests.support.nursery import Nursery
 from tests.support.shipped import ShippedRedis, users
@@ -187,6 +189,19 @@ def look(
         return code, printed.out
 
     return run
+
+
+def test_a_worker_changes_keys_and_is_told_what_it_may_not_look_for(
+    tmp_path: Path, encryption: UseKeys, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with ShippedRedis(tmp_path) as own:
+        encryption("")
+        client_of(own, "client").submit("plan", "look", check_agent=False)
+        encryption(new_key())
+        assert main(["rekey", "--redis-url", own.url("worker")]) == 0
+    told = capsys.readouterr().out
+    assert "1 jobs, 1 encrypted anew" in told
+    assert "may not SCAN" in told
 
 
 def test_a_monitor_sees_everything(

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from api_client.sealing import new_key
 from tests.contract.worlds import MemoryWorld, RedisWorld, World
 from worker.store.base import CheckpointStore
 
@@ -18,7 +19,8 @@ def world(request: pytest.FixtureRequest) -> Iterator[World]:
         return
     url = request.getfixturevalue("redis_url")
     if request.param == "redis-encrypted":
-        request.getfixturevalue("encryption")
+        # what is written in the clear by mistake is refused
+        request.getfixturevalue("encryption")(new_key(), required=True)
     redis_world = RedisWorld(url, partitions=4 if request.param == "redis-in-4-partitions" else 1)
     yield redis_world
     redis_world.close()

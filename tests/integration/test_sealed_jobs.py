@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
@@ -12,16 +12,16 @@ from api_client.rekeying import RekeyStore
 from api_client.sealing import new_key
 from tests.contract.acts import answer, bring_to, claim, commit, publish, settle, submit, take
 from tests.contract.worlds import MINUTE, RedisWorld
+from tests.support.ciphers import UseKeys
 from worker.cli import main
 from worker.store.base import NotClaimed
 
 SETTING = "STEPKEEPER_ENCRYPTION_KEYS"
 OLD, NEW = new_key(), new_key()
-Use = Callable[[str], None]
 
 
 @pytest.fixture
-def world(redis_url: str, encryption: Use) -> Iterator[RedisWorld]:
+def world(redis_url: str, encryption: UseKeys) -> Iterator[RedisWorld]:
     """A store that is empty."""
     encryption(OLD)
     world = RedisWorld(redis_url)
@@ -33,7 +33,7 @@ def world(redis_url: str, encryption: Use) -> Iterator[RedisWorld]:
 @pytest.mark.parametrize("status", [JobStatus.QUEUED, JobStatus.SUCCEEDED])
 def test_a_worker_without_the_key_changes_nothing(
     world: RedisWorld,
-    encryption: Use,
+    encryption: UseKeys,
     keys: str,
     status: JobStatus,
     caplog: pytest.LogCaptureFixture,
@@ -53,7 +53,7 @@ def test_a_worker_without_the_key_changes_nothing(
     assert not world.store.sweep(limit=10, grace_ms=1, cap_ms=1)
 
 
-def test_a_part_of_a_newer_key_counts_as_no_start(world: RedisWorld, encryption: Use) -> None:
+def test_a_part_of_a_newer_key_counts_as_no_start(world: RedisWorld, encryption: UseKeys) -> None:
     job_id = bring_to(world, JobStatus.PAUSED).job_id
     encryption(NEW)
     answer(world, Answer(value="yes", by="anna"))
@@ -91,7 +91,7 @@ def test_what_is_swapped_between_jobs_is_noticed(world: RedisWorld, field: str) 
 
 @pytest.mark.parametrize("before", ["", OLD], ids=["in the clear", "sealed"])
 def test_rekey_seals_everything_with_the_first_key(
-    world: RedisWorld, redis_url: str, encryption: Use, before: str
+    world: RedisWorld, redis_url: str, encryption: UseKeys, before: str
 ) -> None:
     encryption(before)
     for status in JobStatus:
@@ -132,7 +132,7 @@ def test_a_job_with_messages_goes_on_after_a_rekey(world: RedisWorld, encryption
 
 
 def test_rekey_names_what_it_cannot_open_and_goes_on(
-    world: RedisWorld, redis_url: str, encryption: Use, capsys: pytest.CaptureFixture[str]
+    world: RedisWorld, redis_url: str, encryption: UseKeys, capsys: pytest.CaptureFixture[str]
 ) -> None:
     submit(world, "job-a")
     encryption(NEW)
@@ -154,6 +154,6 @@ def test_rekey_needs_a_key(redis_url: str) -> None:
         RekeyStore.from_url(redis_url).rekey()
 
 
-def test_a_new_key_is_taken(capsys: pytest.CaptureFixture[str], encryption: Use) -> None:
+def test_a_new_key_is_taken(capsys: pytest.CaptureFixture[str], encryption: UseKeys) -> None:
     assert main(["new-key"]) == 0
     encryption(capsys.readouterr().out.strip())

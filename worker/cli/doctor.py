@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from worker.cli import failures
+from worker.cli.apps import AppOption, named_app, settings_of
 from worker.cli.command import command
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from celery import Celery
     from rich.text import Text
 
     from worker.cli.session import Session
@@ -30,12 +30,7 @@ def register(app: typer.Typer) -> None:
 
 def doctor(
     session: Session,
-    app: Annotated[
-        str | None,
-        typer.Option(
-            metavar="MODULE[:APP]", help="The Celery app to check.", show_default="our own"
-        ),
-    ] = None,
+    app: AppOption = None,
     workers: Annotated[
         bool, typer.Option(help="Whether workers should be running already.")
     ] = True,
@@ -48,37 +43,12 @@ def doctor(
 ) -> int:
     """Check Redis, Celery, workers, agents and settings: what would harm jobs, and what to do."""
     from worker.doctor import Patient, examine
-    from worker.settings import Settings
 
-    given = {
-        "broker_url": session.common.broker_url or None,
-        "partitions": session.common.partitions,
-    }
-    known = {name: value for name, value in given.items() if value is not None}
-    settings = Settings.from_env(redis_url=session.url, **known)
-    found = examine(Patient(settings, _app(app) if app else None, workers, model, writes))
+    settings = settings_of(session)
+    found = examine(Patient(settings, named_app(app) if app else None, workers, model, writes))
     value = {"findings": [finding.as_json() for finding in found]}
     session.out.result(value, _text(found))
     return failures.FAILED if any(f.level == "error" for f in found) else failures.OK
-
-
-def _app(name: str) -> Celery:
-    """The app of this name.
-
-    Raises:
-        InvalidInput: there is none.
-    """
-    from celery.app.utils import find_app
-
-    from api_client.errors import InvalidInput, StepkeeperError
-
-    try:
-        found: Any = find_app(name)
-    except StepkeeperError:
-        raise
-    except Exception as reason:
-        raise InvalidInput(f"--app {name}: {type(reason).__name__}: {reason}") from reason
-    return found  # type: ignore[no-any-return]
 
 
 def _text(found: Sequence[Finding]) -> Text:

@@ -12,7 +12,7 @@ from celery import Celery
 from api_client.connection import connect, describe, translated
 from api_client.errors import StoreUnavailable
 from api_client.survey import SurveyStore
-from worker.celery_config import ours
+from worker.celery_config import bare_app
 from worker.doctor import celery_rules, environment, fleet, model_api, model_limits, server
 from worker.doctor.findings import Finding, Findings, error, warning
 from worker.flow.assemble import ledger_on
@@ -52,7 +52,7 @@ def examine(patient: Patient) -> list[Finding]:
 
 def _examine(patient: Patient) -> Findings:
     settings = patient.settings
-    app = patient.app or _own_app(settings)
+    app = patient.app or bare_app(settings)
     yield from environment.check(patient.environment, settings)
     if settings.agents:
         yield from environment.check_agents(settings)
@@ -60,12 +60,6 @@ def _examine(patient: Patient) -> Findings:
     yield from _store(patient, app)
     if patient.model:
         yield from model_api.check(model_api.gather(patient.environment))
-
-
-def _own_app(settings: Settings) -> Celery:
-    app = Celery("stepkeeper-doctor", set_as_current=False)
-    app.conf.update(ours(settings))
-    return app
 
 
 def _store(patient: Patient, app: Celery) -> Findings:

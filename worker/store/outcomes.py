@@ -8,7 +8,7 @@ POISON = "poison"
 
 
 def expired_outcome() -> Outcome:
-    """A job that was to begin by a certain time, and that nobody has begun; as in ``claim.lua``."""
+    """A job that was to begin by a certain time, and that nobody has begun."""
     text = "cancelled: it expired before any worker had begun it"
     return Outcome(ok=False, reason="cancelled", text=text)
 

@@ -28,8 +28,6 @@ from api_client.keys import AGENTS
 from api_client.live import LIVE, LIVE_LENGTH, LIVE_TTL_S
 from api_client.records import (
     MESSAGE,
-    OUTCOME,
-    PAUSE,
     children_of,
     dumps,
     event_place,
@@ -40,12 +38,13 @@ from api_client.records import (
     stored_outcome,
     stored_pause,
     texts_of,
+    told_place,
 )
 from api_client.redis_backlogs import stored_caps
 from api_client.redis_store import RedisJobStore
 from api_client.runs import number, numbered, write_event
 from api_client.scripts import Argument, Scripts
-from api_client.sealing import CannotOpen, keyring, locked, reveal, seal, unseal, unsealed
+from api_client.sealing import CannotOpen, keyring, locked, reveal, seal, unseal
 from api_client.tenants import shares_of
 from worker.store.base import (
     Claim,
@@ -66,7 +65,7 @@ from worker.store.base import (
     Underway,
 )
 from worker.store.committing import CommitCall, Told
-from worker.store.outcomes import poison_outcome
+from worker.store.outcomes import expired_outcome, poison_outcome
 from worker.store.wire import Head, Wire
 
 log = logging.getLogger(__name__)
@@ -84,8 +83,6 @@ POST_KEPT_S = 3 * 24 * 3600
 
 LOCKED_MS = 60_000
 """How long a job is left alone of which something is encrypted with a key that is missing here."""
-
-_OUTCOMES = ("finished", "failed", "cancelled")
 
 POSTED_KEPT = 1000
 """How many announcements the log of those that are over keeps, in each partition."""
@@ -118,7 +115,7 @@ class RedisCheckpointStore(RedisJobStore):
         """See ``CheckpointStore.claim``."""
         if not JOB_ID_PATTERN.fullmatch(job_id):
             return NotClaimed("missing")
-        poison = poison_outcome(max_tries).model_dump_json()
+        poison, poison_record, expired = _ends_by_claim(job_id, max_tries)
         args: list[Argument] = [
             job_id,
             owner,
@@ -131,6 +128,9 @@ class RedisCheckpointStore(RedisJobStore):
             ",".join(keyring().names),
             "" if known is None else str(known),
             ",".join(agents),
+            poison_record,
+            expired,
+            int(keyring().required),
         ]
         reply = self._call("claim", self._keys(job_id).of_telling(job_id), args)
         kind = reply[0].decode()
@@ -305,19 +305,29 @@ class RedisCheckpointStore(RedisJobStore):
             reply = self._call("fetch_post", [keys.outbox, keys.post_prefix], [limit, lease_ms])
             posts = zip(reply[::4], reply[1::4], reply[2::4], reply[3::4], strict=True)
             for post_id, text, tries, payload in posts:
-                told = json.loads(text)
-                told["payload"] = _payload(
-                    post_id, told["event"], payload or told["payload"].encode()
-                )
-                found.append(Post(post_id.decode(), tries=int(tries), **told))
+                told, name = json.loads(text), post_id.decode()
+                stored = payload or told["payload"].encode()
+                try:
+                    told["payload"] = _payload(name, told["event"], stored)
+                except ValueError as error:
+                    log.error("announcement %s is put off: %s", name, error)
+                    self._note_post(name, "pending", str(error), LOCKED_MS, counts=False)
+                    continue
+                found.append(Post(name, tries=int(tries), **told))
         return found
 
     def note_post(self, post_id: str, state: PostState, error: str = "", delay_ms: int = 0) -> None:
         """See ``CheckpointStore.note_post``."""
+        self._note_post(post_id, state, error, delay_ms, counts=True)
+
+    def _note_post(
+        self, post_id: str, state: PostState, error: str, delay_ms: int, *, counts: bool
+    ) -> None:
         job_id, _, number = post_id.rpartition("/")
         keys = self._keys(job_id)
         names = [keys.outbox, keys.post_prefix + job_id, keys.posted]
         args: list[Argument] = [post_id, number, state, error, delay_ms, POSTED_KEPT]
+        args.append("" if counts else "1")
         self._call("note_post", names, args)
 
     def emit(self, job_id: str, epoch: int, records: Sequence[Mapping[str, Any]]) -> LiveAnswer:
@@ -429,11 +439,19 @@ def _stored(payload: Pause | Outcome | None, job_id: str) -> str | bytes:
     return "" if payload is None else stored_outcome(payload, job_id)
 
 
-def _payload(post_id: bytes, event: str, stored: bytes) -> str:
+def _ends_by_claim(job_id: str, max_tries: int) -> tuple[str | bytes, str | bytes, str | bytes]:
+    """What a claim may end a job with: the outcome of poison, its trace record, that it expired."""
+    poison = poison_outcome(max_tries)
+    return (
+        stored_outcome(poison, job_id),
+        seal(poison.model_dump_json(), job_id, event_place("failed")),
+        stored_outcome(expired_outcome(), job_id),
+    )
+
+
+def _payload(post_id: str, event: str, stored: bytes) -> str:
     """The pause or the outcome of an announcement."""
-    job_id = post_id.decode().rpartition("/")[0]
-    place = OUTCOME if event in _OUTCOMES else PAUSE
-    return reveal(unsealed(stored, job_id, place), job_id, place)
+    return reveal(stored, post_id.rpartition("/")[0], told_place(event))
 
 
 def _hints(found: Sequence[bytes], again: Collection[str] = ()) -> list[Hint]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 
 import pytest
 from celery import Celery
@@ -15,10 +14,10 @@ from api_client.contract import Outcome, Pause
 from api_client.errors import InvalidInput
 from api_client.records import field_text, read_event, sealed_run, stored_outcome, stored_pause
 from api_client.sealing import CannotOpen, Keyring, new_key, read_keyring, seal, unseal
+from tests.support.ciphers import UseKeys
 from worker.celery_config import protect
 
 CANARY = "canary-5c1e7"
-Use = Callable[[str], None]
 
 
 @given(st.binary())
@@ -31,7 +30,7 @@ def test_whatever_is_sealed_comes_back(data: bytes) -> None:
 
 @pytest.mark.parametrize(("job", "place"), [("other", "message"), ("job", "trace")])
 def test_a_text_from_another_job_or_place_does_not_open(
-    encryption: Use, job: str, place: str
+    encryption: UseKeys, job: str, place: str
 ) -> None:
     stored = seal(json.dumps(CANARY), "job", "message")
     assert isinstance(stored, bytes)
@@ -40,7 +39,7 @@ def test_a_text_from_another_job_or_place_does_not_open(
         unseal(stored, job, place)
 
 
-def test_a_changed_text_does_not_open(encryption: Use) -> None:
+def test_a_changed_text_does_not_open(encryption: UseKeys) -> None:
     stored = seal(json.dumps(CANARY), "job", "message")
     assert isinstance(stored, bytes)
     for at in (6, 17, len(stored) - 1):
@@ -52,7 +51,7 @@ def test_a_changed_text_does_not_open(encryption: Use) -> None:
             unseal(stored[:short], "job", "message")
 
 
-def test_a_missing_key_is_named_with_its_setting(encryption: Use) -> None:
+def test_a_missing_key_is_named_with_its_setting(encryption: UseKeys) -> None:
     stored = seal("1", "job", "message")
     assert isinstance(stored, bytes)
     name = sealing.keyring().names[0]
@@ -62,7 +61,7 @@ def test_a_missing_key_is_named_with_its_setting(encryption: Use) -> None:
             unseal(stored, "job", "message")
 
 
-def test_the_first_key_seals_and_every_key_opens(encryption: Use) -> None:
+def test_the_first_key_seals_and_every_key_opens(encryption: UseKeys) -> None:
     old, new = new_key(), new_key()
     encryption(old)
     before = seal("1", "job", "message")
@@ -82,7 +81,7 @@ def test_without_keys_nothing_changes() -> None:
     assert sealing.hide({"by": "x"}, (), "job", "trace") == '{"by":"x"}'
 
 
-def test_what_was_stored_in_the_clear_is_read_with_keys(encryption: Use) -> None:
+def test_what_was_stored_in_the_clear_is_read_with_keys(encryption: UseKeys) -> None:
     assert unseal(b"[1]", "job", "message") == b"[1]"
     assert field_text("job", "run", b'3 {"s":1}') == '3 {"s":1}'
 
@@ -94,13 +93,13 @@ def test_a_key_of_another_form_is_refused_and_not_shown(key: str) -> None:
     assert key not in str(told.value)
 
 
-def test_a_worker_with_a_key_of_another_form_does_not_start(encryption: Use) -> None:
+def test_a_worker_with_a_key_of_another_form_does_not_start(encryption: UseKeys) -> None:
     encryption("short")
     with pytest.raises(InvalidInput, match="its key number 1"):
         protect(Celery("existing", set_as_current=False))
 
 
-def test_scripts_can_read_what_they_need_and_nothing_else(encryption: Use) -> None:
+def test_scripts_can_read_what_they_need_and_nothing_else(encryption: UseKeys) -> None:
     pause = Pause.model_validate(
         {
             "id": "p1",
@@ -130,7 +129,7 @@ def test_scripts_can_read_what_they_need_and_nothing_else(encryption: Use) -> No
         field_text("other", "outcome", failure.encode())
 
 
-def test_a_record_of_a_trace_that_cannot_be_opened_says_so(encryption: Use) -> None:
+def test_a_record_of_a_trace_that_cannot_be_opened_says_so(encryption: UseKeys) -> None:
     stored = seal("{}", "job", "trace")
     assert isinstance(stored, bytes)
     encryption(new_key())
@@ -139,7 +138,7 @@ def test_a_record_of_a_trace_that_cannot_be_opened_says_so(encryption: Use) -> N
     assert "STEPKEEPER_ENCRYPTION_KEYS" in str(event.data)
 
 
-def test_keys_stand_in_no_repr(encryption: Use) -> None:
+def test_keys_stand_in_no_repr(encryption: UseKeys) -> None:
     key = new_key()
     encryption(key)
     from api_client.protection import protection

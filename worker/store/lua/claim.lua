@@ -8,9 +8,12 @@
 --       9 names of the keys that the worker has, comma separated (api_client/sealing.py)
 --       10 creation, epoch and commit at which the worker knows the messages, or ""
 --       11 names of the agents that the worker has, comma separated; none given: it has them all
+--       12 the trace record of a job that is poison (JSON)  13 the outcome (JSON) of one that nobody
+--       has begun in time  14 "1" if a job whose spec is not encrypted is left alone
 -- Returns {"missing"} | {"ended"} | {"paused"} | {"not_due", due} | {"busy", owner}
 --       | {"newer", schema version}: left for a newer worker, untouched
---       | {"locked", name of a key}: encrypted with a key that the worker does not have, untouched
+--       | {"locked", name of a key}: encrypted with a key that the worker does not have, untouched;
+--         "" for one that is not encrypted, and should be
 --       | {"unknown", agent}: left for a worker that has the agent; counts as no start
 --       | {"suspect", starts}: left for a process that runs no other such job
 --       | {"turn", "", jobs to hint}: it is another tenant's turn; this job will be hinted again
@@ -44,6 +47,8 @@ if spec and string.sub(spec, 1, 2) == '\1k' then
   if not string.find(ARGV[9] or '', key, 1, true) then
     return {'locked', key}
   end
+elseif ARGV[14] == '1' then
+  return {'locked', ''}
 end
 local ended = status == 'succeeded' or status == 'failed' or status == 'cancelled'
 if ended and job[5] then
@@ -83,7 +88,7 @@ local function start()
   local tries = redis.call('HINCRBY', KEYS[1], 'tries', 1)
   if tries > tonumber(ARGV[5]) then
     redis.call('ZADD', KEYS[5] .. 'poison', now, ARGV[1])
-    return finish('failed', ARGV[6], ARGV[6], {reason = 'poison'})
+    return finish('failed', ARGV[6], ARGV[12], {reason = 'poison'})
   end
   if status ~= 'running' then
     enter('running')
@@ -105,8 +110,7 @@ if not mine then
     return {'busy', job[4]}
   end
   if not ended and not job[7] and expired() then
-    job[7] = cjson.encode({ok = false, reason = 'cancelled',
-      text = 'cancelled: it expired before any worker had begun it'})
+    job[7] = ARGV[13]
   elseif status == 'waiting' and tonumber(job[6] or 0) > now then
     return {'not_due', job[6]}
   end
