@@ -11,6 +11,7 @@ pytest.register_assert_rewrite("tests.support.matrix")
 
 from tests.support.lab import Lab  # noqa: E402 - after what changes how modules are read
 from tests.support.nursery import Nursery  # noqa: E402
+from tests.support.rabbitmq import RabbitServer, server_program  # noqa: E402
 from tests.support.workers import KNOWN  # noqa: E402
 
 LAST_LINES = 60
@@ -42,3 +43,12 @@ def lab(nursery: Nursery, redis_url: str, tmp_path: Path) -> Iterator[Lab]:
     lab = Lab(nursery, redis_url, tmp_path)
     yield lab
     lab.close()
+
+
+@pytest.fixture(scope="module")
+def rabbit(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RabbitServer]:
+    """One RabbitMQ for a file."""
+    if server_program() is None:
+        pytest.skip("rabbitmq-server is not installed (Debian: apt install rabbitmq-server)")
+    with RabbitServer(tmp_path_factory.mktemp("rabbitmq")) as server:
+        yield server

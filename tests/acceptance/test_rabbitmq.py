@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -17,7 +16,7 @@ from kombu import Connection
 from api_client import AgentClient
 from api_client.redis_store import FIRST_HINT_GRACE_MS
 from tests.support.lab import Lab
-from tests.support.rabbitmq import RabbitServer, server_program
+from tests.support.rabbitmq import RabbitServer
 from tests.support.workers import RunningWorker, eventually
 from worker.app import make_app
 from worker.settings import Settings
@@ -26,15 +25,6 @@ from worker.watchdog import look
 BROKERS = ("redis", pytest.param("rabbitmq", marks=pytest.mark.rabbitmq))
 RECOVERY_S = 60.0
 """The worker reconnects within some four seconds, and lost hints are sent again within two."""
-
-
-@pytest.fixture(scope="module")
-def rabbit(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RabbitServer]:
-    """One RabbitMQ for this file; the last test restarts it."""
-    if server_program() is None:
-        pytest.skip("rabbitmq-server is not installed (Debian: apt install rabbitmq-server)")
-    with RabbitServer(tmp_path_factory.mktemp("rabbitmq")) as server:
-        yield server
 
 
 class Shop:
