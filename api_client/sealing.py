@@ -110,6 +110,11 @@ def _no_key(name: str) -> str:
     return f"it is encrypted with the key {name}, which is not in {SETTING}; add it there"
 
 
+def sealed_with(stored: bytes) -> str:
+    """The name of the key with which a value is sealed; empty if it is not."""
+    return stored[len(SEALED) : _HEAD].hex() if stored.startswith(SEALED) else ""
+
+
 def locked(name: str) -> str:
     """Why a worker leaves a job alone: it lacks the key of this name, or nothing is sealed."""
     return _no_key(name) if name else IN_THE_CLEAR

@@ -12,9 +12,16 @@ from api_client.contract import JobStatus
 from api_client.keys import Keys
 from api_client.lists import POISON as POISON
 from api_client.redis_store import RedisJobStore
+from api_client.sealing import sealed_with
 
 LOOKED_AT = 5_000
 """Most jobs in one status and partition that are looked at one by one."""
+
+SAMPLE = 400
+"""Jobs in one status and partition of which it is looked up how they are encrypted."""
+
+LARGEST_READ = 100_000
+"""Bytes of an input that is read for that."""
 
 _LIVE = (JobStatus.QUEUED, JobStatus.RUNNING, JobStatus.WAITING, JobStatus.PAUSED)
 
@@ -41,6 +48,21 @@ class Survey:
         return sum(count for (_, found), count in self.jobs.items() if found == status)
 
 
+@dataclass(slots=True)
+class KeysInUse:
+    """With which keys the jobs are encrypted that were looked at.
+
+    Attributes:
+        jobs: how many, by the name of a key; ``""`` for those that stand in the clear.
+        examples: the id of one of them, likewise.
+        complete: whether every job was looked at.
+    """
+
+    jobs: Counter[str] = field(default_factory=Counter)
+    examples: dict[str, str] = field(default_factory=dict)
+    complete: bool = True
+
+
 class SurveyStore(RedisJobStore):
     """The store on Redis, for who wants to see all of it."""
 
@@ -59,6 +81,37 @@ class SurveyStore(RedisJobStore):
                 for status in _LIVE:
                     self._look(keys, status, limit, now, found)
         return found
+
+    def keys_in_use(self, limit: int = SAMPLE) -> KeysInUse:
+        """With which keys jobs are encrypted: inputs, and states, which may be newer.
+
+        Args:
+            limit: most jobs in one status and partition that are looked at: the oldest and the
+                newest ones.
+        """
+        found = KeysInUse()
+        with translated(self._where):
+            for keys in self._partitions:
+                for status in JobStatus:
+                    self._look_at_keys(keys, status, limit, found)
+        return found
+
+    def _look_at_keys(self, keys: Keys, status: JobStatus, limit: int, found: KeysInUse) -> None:
+        name, half = keys.index(status), limit // 2
+        ids = [*self._redis.zrange(name, 0, half - 1), *self._redis.zrange(name, -half, -1)]
+        found.complete = found.complete and self._redis.zcard(name) <= limit
+        sizes = self._redis.pipeline(transaction=False)
+        for job_id in (chosen := [*dict.fromkeys(ids)]):
+            sizes.hstrlen(keys.job(job_id.decode()), "spec")
+        pipeline = self._redis.pipeline(transaction=False)
+        for job_id, size in zip(chosen, sizes.execute(), strict=True):
+            record = keys.job(job_id.decode())
+            pipeline.hmget(record, "run", *(["spec"] if size <= LARGEST_READ else []))
+        for job_id, (run, *spec) in zip(chosen, pipeline.execute(), strict=True):
+            values = [*spec, run and run.partition(b" ")[2]]
+            for key in {sealed_with(value) for value in values if value}:
+                found.jobs[key] += 1
+                found.examples.setdefault(key, job_id.decode())
 
     def _count(self, keys: Keys, found: Survey) -> None:
         """What the indexes say."""

@@ -28,6 +28,8 @@ class WorkerInfo(Contract):
         queues: that it takes messages from.
         agents: that it runs, each with its version, as ``shop 3f2a90c1d4e5``.
         release: version of Stepkeeper.
+        keys: names of its keys for encryption, the one that encrypts first; ``None`` if it did not
+            say. A name tells nothing of its key.
         started, seen: its start and its last heartbeat, milliseconds on Redis's clock.
     """
 
@@ -38,6 +40,7 @@ class WorkerInfo(Contract):
     queues: tuple[str, ...] = ()
     agents: tuple[str, ...] = ()
     release: str = ""
+    keys: tuple[str, ...] | None = None
     started: int = 0
     seen: int = 0
 

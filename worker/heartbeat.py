@@ -7,6 +7,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from api_client.errors import StoreUnavailable
+from api_client.sealing import keyring
 from api_client.workers import BEAT_S, WorkerInfo
 from worker.forking import no_fork
 
@@ -34,6 +35,7 @@ def describe_worker(service: Service, worker: Any) -> WorkerInfo:
         queues=tuple(sorted(queues)),
         agents=tuple(f"{agent.name} {agent.info('').version}" for agent in agents),
         release=version("stepkeeper"),
+        keys=keyring().names,
     )
 
 

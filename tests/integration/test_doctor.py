@@ -12,6 +12,10 @@ import pytest
 import redis
 
 from api_client.contract import AgentInfo
+from api_client.sealing import keyring, new_key
+from api_client.specs import make_spec
+from api_client.survey import SurveyStore
+from tests.support.ciphers import UseKeys
 from tests.support.workers import eventually, running
 from worker.cli import failures, main
 from worker.devserver import ModelServer
@@ -190,6 +194,51 @@ def test_workers_are_asked(redis_url: str, tmp_path: Path) -> None:
         Settings(redis_url=redis_url, broker_url="redis://127.0.0.1:1/0"), environment={}
     )
     assert [f.setting for f in examine(elsewhere)] == ["STEPKEEPER_BROKER_URL"]
+
+
+def test_keys_of_jobs_and_workers_are_compared(redis_url: str, encryption: UseKeys) -> None:
+    first, second = new_key(), new_key()
+    store = RedisCheckpointStore.from_url(redis_url)
+    patient = Patient(Settings(redis_url=redis_url), workers=False, environment={})
+
+    def keys_found() -> list[tuple[str, str]]:
+        found = [f for f in examine(patient) if f.area == "encryption"]
+        return [(f.setting.removeprefix("STEPKEEPER_ENCRYPTION_"), f.level) for f in found]
+
+    encryption(first)
+    store.create(make_spec(job_id="sealed", agent="shop", input="x" * 200))
+    with running(redis_url):  # it has this process's environment
+        eventually(lambda: [one.keys for one in store.workers()] == [keyring().names], "a beat")
+        assert keys_found() == [("REQUIRED", "advice")]
+        encryption(f"{second},{first}")
+        assert keys_found() == [("KEYS", "error"), ("REQUIRED", "advice")]  # of the worker
+    for dead in store.workers():
+        store.part(dead.name)
+    encryption(second)
+    assert keys_found() == [("KEYS", "error"), ("REQUIRED", "advice")]  # of the job
+    encryption(f"{first},{second}", required=True)
+    assert keys_found() == [("KEYS", "advice")]
+    encryption("")
+    store.create(make_spec(job_id="clear", agent="shop", input="x"))
+    encryption(first, required=True)
+    assert keys_found() == [("REQUIRED", "error")]
+
+
+def test_of_many_jobs_the_oldest_and_the_newest_are_looked_at(
+    redis_url: str, encryption: UseKeys
+) -> None:
+    keys = [new_key() for _ in range(3)]
+    store = SurveyStore.from_url(redis_url)
+    for number, key in enumerate([*keys, keys[2]]):
+        encryption(key)
+        store.create(make_spec(job_id=f"job-{number}", agent="shop", input="x"))
+    encryption(",".join(keys))
+    first, second, third = keyring().names
+    found = store.keys_in_use(limit=2)
+    assert (dict(found.jobs), found.complete) == ({first: 1, third: 1}, False)
+    found = store.keys_in_use()
+    assert (dict(found.jobs), found.complete) == ({first: 1, second: 1, third: 2}, True)
+    assert found.examples[second] == "job-1"
 
 
 def test_the_command_says_what_to_change(

@@ -18,14 +18,13 @@ if TYPE_CHECKING:
     from worker.cli.session import Session
     from worker.doctor import Finding
 
-_STYLES = {"error": "bold red", "warning": "bold yellow"}
+_STYLES = {"error": "bold red", "warning": "bold yellow", "advice": "bold"}
 
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    command(app, "doctor", epilog="Exit code 1 if there is an error; warnings alone give 0.")(
-        doctor
-    )
+    told = "Exit code 1 if there is an error; warnings and advice alone give 0."
+    command(app, "doctor", epilog=told)(doctor)
 
 
 def doctor(

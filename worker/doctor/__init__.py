@@ -4,6 +4,7 @@
     server        the store's Redis: version, durability, memory, latency, permissions
     celery_rules  Celery settings that harm jobs, one line a rule
     fleet         workers, queues and agents, as far as they answer
+    encryption    keys: those here, those of workers, those that jobs need
     environment   the settings of this process
     model_api     whether the model's API answers
     examine       all of it, in order

@@ -13,11 +13,21 @@ from api_client.connection import connect, describe, translated
 from api_client.errors import StoreUnavailable
 from api_client.survey import SurveyStore
 from worker.celery_config import bare_app
-from worker.doctor import celery_rules, environment, fleet, model_api, model_limits, server
-from worker.doctor.findings import Finding, Findings, error, warning
+from worker.doctor import (
+    celery_rules,
+    encryption,
+    environment,
+    fleet,
+    model_api,
+    model_limits,
+    server,
+)
+from worker.doctor.findings import Finding, Findings, Level, error, warning
 from worker.flow.assemble import ledger_on
 from worker.flow.redis import RedisLedger
 from worker.settings import Settings
+
+_LEVELS: tuple[Level, ...] = ("error", "warning", "advice")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,13 +51,13 @@ class Patient:
 
 
 def examine(patient: Patient) -> list[Finding]:
-    """Look at everything; errors first.
+    """Look at everything; errors first, advice last.
 
     Raises:
         InvalidInput: the store's URL has another form.
     """
     found = [*_examine(patient)]
-    return sorted(found, key=lambda finding: finding.level != "error")
+    return sorted(found, key=lambda finding: _LEVELS.index(finding.level))
 
 
 def _examine(patient: Patient) -> Findings:
@@ -79,6 +89,7 @@ def _store(patient: Patient, app: Celery) -> Findings:
             return
         store = SurveyStore(client, partitions=settings.partitions, where=where)
         survey, agents = store.survey(), store.agents()
+        yield from encryption.check(encryption.gather(store, writes=patient.writes))
         yield from _limits(ledger_on(client, settings), settings)
         with translated(where):
             seconds, micros = client.time()
