@@ -6,6 +6,7 @@ Each is also given a file with a planted fault, which it must refuse.
 from __future__ import annotations
 
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -20,7 +21,9 @@ import yaml
 
 from api_client.keys import Keys
 from api_client.permits import ACTS
-from tests.support.compose import made_environment, whole_file
+from api_client.protection import Protection
+from api_client.signing import signed
+from tests.support.compose import environment_file, made_environment, whole_file
 from tests.support.shipped import ShippedRedis, users
 from tests.support.workers import ROOT
 from worker.settings import Settings
@@ -145,6 +148,7 @@ def test_every_setting_that_is_given_is_one() -> None:
     known = {f"STEPKEEPER_{name.upper()}" for name in Settings.model_fields}
     known |= {f"STEPKEEPER_WEB_{name.upper()}" for name in WebSettings.model_fields}
     files = [ROOT / "docker-compose.yml", ROOT / ".env.example", *KUBERNETES, *UNITS]
+    files += [*DEPLOY.glob("systemd/*.example"), *DEPLOY.glob("systemd/*/*.conf")]
     named = {
         name for path in files for name in re.findall(r"STEPKEEPER_[A-Z_]+\b", path.read_text())
     }
@@ -211,7 +215,8 @@ def test_what_kustomize_applies_is_there() -> None:
     (kustomization,) = manifests("Kustomization")
     listed = set(kustomization["resources"])
     there = {str(path.relative_to(folder)) for path in KUBERNETES}
-    assert listed == there - {"kustomization.yaml", "secrets.example.yaml", "alternatives/hpa.yaml"}
+    examples = {"secrets.example.yaml", "signing.example.yaml", "alternatives/hpa.yaml"}
+    assert listed == there - {"kustomization.yaml"} - examples
 
 
 def test_pods_are_restricted_and_take_secrets_by_reference() -> None:
@@ -228,8 +233,9 @@ def test_pods_are_restricted_and_take_secrets_by_reference() -> None:
         assert {"requests", "limits"} <= set(container["resources"])
         assert container["readinessProbe"]
         assert container["livenessProbe"]
-        (reference,) = (e["secretRef"]["name"] for e in container["envFrom"] if "secretRef" in e)
-        assert reference in secrets
+        references = {e["secretRef"]["name"] for e in container["envFrom"] if "secretRef" in e}
+        assert deployment["metadata"]["name"] in references
+        assert references <= secrets
         for given in container.get("env", ()):
             assert not re.search("PASSWORD|SECRET|KEY|AUTH", given["name"]), given
 
@@ -252,7 +258,7 @@ def test_selectors_select_and_grace_times_fit() -> None:
         (scaler,) = manifests(kind)
         assert scaler["spec"]["scaleTargetRef"]["name"] in labels
     (worker,) = (d for d in manifests("Deployment") if d["metadata"]["name"].endswith("worker"))
-    (config,) = manifests("ConfigMap")
+    (config,) = (c for c in manifests("ConfigMap") if c["metadata"]["name"] == "stepkeeper")
     grace = float(config["data"]["STEPKEEPER_SHUTDOWN_GRACE_S"])
     assert worker["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] >= grace + 10
 
@@ -304,6 +310,108 @@ def test_units_are_hardened_and_leave_time() -> None:
     stop = re.search(r"^TimeoutStopSec=(\d+)$", worker, re.MULTILINE)
     assert stop is not None
     assert int(stop[1]) >= Settings().shutdown_grace_s + 10
+
+
+# --- encryption and signed messages, in all three ways ------------------------------------------
+
+SETTINGS = {f"STEPKEEPER_{name.upper()}" for name in Protection.model_fields}
+ENCRYPTION = {name for name in SETTINGS if "_ENCRYPTION_" in name}
+SIGNING = SETTINGS - ENCRYPTION
+
+
+def below(folder: str, path: str) -> bool:
+    """Whether a path lies in a folder, or is it."""
+    return Path(path).is_relative_to(folder)
+
+
+def test_compose_gives_keys_to_whoever_needs_them() -> None:
+    paths = {name: f"/etc/stepkeeper/signing/{name}" for name in SIGNING}
+    given = {**paths, **dict.fromkeys(ENCRYPTION, "true")}
+    services = whole_file({**made_environment(), **given})["services"]
+    for name, needed in {"worker": SETTINGS, "serve": SETTINGS, "flower": SIGNING}.items():
+        environment = services[name]["environment"]
+        assert {key: environment[key] for key in needed} == {key: given[key] for key in needed}
+        places = [volume.split(":") for volume in services[name]["volumes"]]
+        (mount,) = (p for p in places if all(below(p[1], path) for path in paths.values()))
+        assert mount[2] == "ro"
+        assert (ROOT / mount[0]).is_dir()
+
+
+def test_kubernetes_gives_keys_to_whoever_needs_them() -> None:
+    (keys,) = (s for s in manifests("Secret") if s["metadata"]["name"] == "stepkeeper-encryption")
+    assert set(keys["stringData"]) == ENCRYPTION
+    configs = {c["metadata"]["name"]: c["data"] for c in manifests("ConfigMap")}
+    assert set(configs["stepkeeper-signing"]) == SIGNING
+    for deployment in manifests("Deployment"):
+        name, pod = deployment["metadata"]["name"], deployment["spec"]["template"]["spec"]
+        (container,) = pod["containers"]
+        optional = [
+            source["name"]
+            for each in container["envFrom"]
+            for source in each.values()
+            if source.get("optional")
+        ]
+        encrypts = [] if name == "stepkeeper-flower" else ["stepkeeper-encryption"]
+        assert optional == [*encrypts, "stepkeeper-signing"]
+        mounts = {m["mountPath"]: m for m in container["volumeMounts"]}
+        volumes = {v["name"]: v for v in pod["volumes"]}
+        for setting, path in configs["stepkeeper-signing"].items():
+            (mount,) = (m for place, m in mounts.items() if below(place, path))
+            assert mount["readOnly"] is True
+            if setting == "STEPKEEPER_SIGNING_CERT_STORE":
+                source = volumes[mount["name"]]["configMap"]
+                assert source["name"] in configs
+            else:
+                source = volumes[mount["name"]]["secret"]
+                assert source["secretName"] == f"{name}-signing"
+                assert source["defaultMode"] == 0o440
+            assert source["optional"] is True  # without it nothing is signed, and pods start
+
+
+@pytest.mark.parametrize("name", ["worker", "serve"])
+def test_systemd_gives_keys_to_whoever_needs_them(name: str) -> None:
+    example = environment_file((DEPLOY / "systemd" / f"{name}.env.example").read_text())
+    assert set(example) >= {*ENCRYPTION, "STEPKEEPER_REDIS_URL"}
+    assert not [key for key in example if re.search("SECRET|KEY", key) and example[key]]
+    (unit,) = (path for path in UNITS if f"-{name}" in path.name)
+    text = unit.read_text()
+    assert f"EnvironmentFile=/etc/stepkeeper/{name}.env\n" in text
+    drop_in = (DEPLOY / "systemd" / "signing" / f"{name}.conf").read_text()
+    assert f"/etc/systemd/system/{unit.name}.d/" in drop_in
+    assert set(re.findall(r"^Environment=(\w+)=", drop_in, re.MULTILINE)) == SIGNING
+    assert "STEPKEEPER_SIGNING_KEY=%d/signing.key\n" in drop_in
+    assert "\nLoadCredential=signing.key:" in drop_in
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="needs systemd-analyze")
+@pytest.mark.parametrize("path", UNITS, ids=lambda path: path.name)
+def test_units_are_valid_with_signing(path: Path, tmp_path: Path) -> None:
+    (name,) = (each for each in ("worker", "serve") if each in path.name)
+    text = (DEPLOY / "systemd" / "signing" / f"{name}.conf").read_text()
+    unit = path.name.replace("@", "@1")
+    folder = tmp_path / f"{unit}.d"
+    folder.mkdir()
+    drop_in = folder / "signing.conf"
+    drop_in.write_text(text)
+    assert "signing.conf" not in lint_unit(tmp_path, path.name, path.read_text())
+    drop_in.write_text(text.replace("LoadCredential=", "LoadCredentail="))
+    assert "signing.conf" in lint_unit(tmp_path, path.name, path.read_text())
+
+
+def test_a_key_made_as_the_page_says_is_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = (DEPLOY / "signing" / "README.md").read_text()
+    lines = [line.strip() for line in page.splitlines() if line.startswith("    ")]
+    made = [line for line in lines if line.startswith(("mkdir", "openssl"))]
+    for line in made:
+        assert run(*shlex.split(line), cwd=tmp_path).returncode == 0
+    assert len(made) == 2
+    named = dict(line.split("=", 1) for line in lines if line.startswith("STEPKEEPER_"))
+    assert set(named) == SIGNING
+    for name, path in named.items():
+        monkeypatch.setenv(name, path.replace("/etc/stepkeeper/signing", str(tmp_path)))
+    assert signed(Protection())["task_serializer"] == "auth"
 
 
 # --- Redis ---------------------------------------------------------------------------------------
