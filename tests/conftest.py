@@ -13,14 +13,16 @@ from api_client.protection import protection
 from api_client.sealing import keyring, new_key
 from tests.support.ciphers import UseKeys
 from worker.embedded import EmbeddedServer
+from worker.redact import hide_everywhere
 
 
 @pytest.fixture(autouse=True)
 def _clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A developer's own settings and keys change no test."""
+    """A developer's own settings and keys change no test, nor do those of an earlier one."""
     for name in list(os.environ):
         if name.startswith(("STEPKEEPER_", "LLM_", "OPENAI_", "ANTHROPIC_", "CELERY_", "OTEL_")):
             monkeypatch.delenv(name)
+    hide_everywhere(())
 
 
 @pytest.fixture(scope="session")

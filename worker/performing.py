@@ -42,11 +42,14 @@ from worker.models.renamed import renamed
 from worker.models.streaming import stream_or_show
 from worker.parallel import side_by_side
 from worker.patience import patiently
+from worker.redact import Redactor
 from worker.state import Tokens
 from worker.store.base import CheckpointStore
 from worker.telemetry.watch import SliceWatch
 
 log = logging.getLogger(__name__)
+
+_REDACTOR = Redactor()
 
 Outside = CallModel | CallTool | CallTools | StartJobs
 
@@ -127,7 +130,7 @@ class Performer:
             try:
                 result: ModelReply | ModelError = await areply(request)
             except ModelError as error:
-                result = error
+                result = _silent(error)
             except Exception as error:  # noqa: BLE001 - becomes a pause
                 result = _bug(model, error)
             return answered(ModelAnswer(result, self.clock_ms() - start))
@@ -218,9 +221,17 @@ def _ask(
     except StreamStopped:
         raise
     except ModelError as error:
-        return error
+        return _silent(error)
     except Exception as error:  # noqa: BLE001 - becomes a pause
         return _bug(model, error)
+
+
+def _silent(error: ModelError) -> ModelError:
+    """The error without secrets: its words are stored, and told to people."""
+    text = _REDACTOR.text(error.text)
+    if text == error.text:
+        return error
+    return ModelError(text, error.fate, error.retry_after, error.status, error.code)
 
 
 def _bug(model: Model, error: Exception) -> ModelError:

@@ -1,9 +1,9 @@
 """Keeps secrets out of everything that a model, a person, a log or Redis gets to see.
 
-Three sources say what a secret is: a list given by the operator, the fields of the job's hidden
-context, and the shapes that credentials usually have. Error texts, which nobody wrote on purpose,
-are treated more strictly than results, which a tool returned deliberately: documentation that
-shows ``http://user:password@host`` as an example stays readable.
+Four sources say what a secret is: a list given by the operator, the worker's environment, the
+fields of the job's hidden context, and the shapes that credentials usually have. Error texts, which
+nobody wrote on purpose, are treated more strictly than results, which a tool returned deliberately:
+documentation that shows ``http://user:password@host`` as an example stays readable.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from itertools import islice
 from typing import Any
@@ -24,6 +24,7 @@ _ABOUT_SECRETS = frozenset({"secret", "visible"})
 _CONSTANTS = (str, bytes, SecretStr, SecretBytes, dict, list, tuple, BaseModel)
 _SHORTEST = 4
 _SHORTEST_IN_ERRORS = 6
+_SHORTEST_GIVEN = 8
 _DEEPEST = 4
 _WIDEST = 200
 
@@ -100,6 +101,42 @@ def _mixed(part: str) -> bool:
     return len(part) >= 8 and not part.isalpha() and not part.isdigit()
 
 
+_everywhere: tuple[str, ...] = ()
+
+
+def hide_everywhere(secrets: Iterable[str]) -> None:
+    """Let every redactor of this process, and of its children, hide these as well.
+
+    It replaces what was given before. A text of fewer than eight characters, or a word of small
+    letters alone, such as the password ``password``, is not taken: it would be missed in texts.
+    """
+    global _everywhere
+    _everywhere = _with_forms(secret for secret in secrets if not _is_word(secret))
+
+
+def _is_word(text: str) -> bool:
+    return len(text) < _SHORTEST_GIVEN or (text.isalpha() and text.islower())
+
+
+def environment_secrets(environment: Mapping[str, str]) -> set[str]:
+    """Values that are secret by their variable's name, and passwords of URLs."""
+    found: set[str] = set()
+    for name, value in environment.items():
+        if is_secret_name(name) and not value.startswith("/"):  # a folder, such as PWD
+            found.update((value, *map(str.strip, value.split(","))))  # a list has several
+        if "://" in value and "@" in value:
+            found.update(_passwords(value))
+    return {value for value in found if len(value) >= _SHORTEST_GIVEN}
+
+
+def _passwords(url: str) -> set[str]:
+    try:
+        password = urlsplit(url).password or ""
+    except ValueError:
+        return set()
+    return {password, unquote(password)}
+
+
 class Redactor:
     """Replaces secrets in texts and JSON values.
 
@@ -135,11 +172,12 @@ class Redactor:
     @property
     def longest(self) -> int:
         """Length of the longest text that is hidden by value, in characters."""
-        texts = (*self._always[:1], *self._in_errors[:1])
+        texts = (*_everywhere[:1], *self._always[:1], *self._in_errors[:1])
         return max((len(text) for text in texts), default=0)
 
     def text(self, text: str) -> str:
         """The text without secrets, for what was written on purpose."""
+        text = self._replace(text, _everywhere)
         text = self._replace(text, self._always)
         if "://" in text:
             text = _USERINFO.sub(self._hide_userinfo, text)
@@ -147,6 +185,7 @@ class Redactor:
 
     def error(self, text: str) -> str:
         """The text without secrets, for error texts and tracebacks."""
+        text = self._replace(text, _everywhere)
         text = self._replace(text, self._always)
         text = self._replace(text, self._in_errors)
         text = _USERINFO.sub(f"://{self.mark}@", text)

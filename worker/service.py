@@ -36,6 +36,7 @@ from worker.following import follow_up
 from worker.inflight import MOST_THREADS, InFlight
 from worker.leases import Leases
 from worker.models.base import Model
+from worker.redact import environment_secrets, hide_everywhere
 from worker.runner import Runner
 from worker.settings import Settings
 from worker.telemetry.observer import Observer
@@ -106,6 +107,7 @@ class Service:
             InvalidInput: a setting asks for telemetry that cannot be had.
         """
         self.node = node
+        hide_everywhere(environment_secrets(os.environ))
         self.telemetry.start(pool)
         self._parts = {}
         self.stop.clear()

@@ -23,14 +23,16 @@ class Flower:
     Args:
         folder: for its log and its state.
         columns: of the table of tasks.
+        app: whose settings it has, as the one that is deployed; by default nobody's.
     """
 
-    def __init__(self, url: str, folder: Path, columns: str = COLUMNS) -> None:
+    def __init__(self, url: str, folder: Path, columns: str = COLUMNS, app: str = "") -> None:
         self.port = next(free_ports(1))
         self.url = f"http://127.0.0.1:{self.port}"
         self._log = folder / "flower.log"
         env = {**os.environ, "PYTHONPATH": str(ROOT), "FLOWER_UNAUTHENTICATED_API": "true"}
         arguments = [
+            *(("--app", app) if app else ()),
             *("--broker", url, "flower", "--address=127.0.0.1", f"--port={self.port}"),
             f"--tasks-columns={columns}",
         ]

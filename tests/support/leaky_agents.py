@@ -5,7 +5,16 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
-from worker import ActionContext, Agent, OpenAIModel, ToolFailed, ToolRetry, hand_to_human, tool
+from worker import (
+    ActionContext,
+    Agent,
+    FunctionModel,
+    OpenAIModel,
+    ToolFailed,
+    ToolRetry,
+    hand_to_human,
+    tool,
+)
 
 SECRET = "xyzzy-plugh-1976"
 URL = f"postgres://svc:{SECRET}@db.internal/prod"
@@ -70,6 +79,33 @@ def dies(vault: Vault) -> str:
     raise SystemExit(vault.api_key)
 
 
+def worker_environment() -> str:
+    """What a worker is told from outside, secrets among it."""
+    told = [f"{k}={v}" for k, v in os.environ.items() if k.startswith(("STEPKEEPER_", "LLM_"))]
+    return " ".join(sorted(told))
+
+
+@tool
+def shows_environment(vault: Vault) -> str:
+    """Return what the worker was started with."""
+    del vault
+    return worker_environment()
+
+
+@tool
+def raises_environment(vault: Vault) -> str:
+    """Raise with it."""
+    del vault
+    raise ValueError(worker_environment())
+
+
+def spill(_messages: object) -> str:
+    """A model whose error tells the worker's environment."""
+    raise RuntimeError(worker_environment())
+
+
+spilling = Agent(name="spilling", goal="Break.", tools=[], model=FunctionModel(spill))
+
 leaky = Agent(
     name="leaky",
     goal="Try everything.",
@@ -82,6 +118,8 @@ leaky = Agent(
         unwritable,
         hangs,
         dies,
+        shows_environment,
+        raises_environment,
         hand_to_human,
     ],
     model=OpenAIModel(),

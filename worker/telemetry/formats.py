@@ -10,21 +10,18 @@ from __future__ import annotations
 import json
 import logging
 import os
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Literal
-from urllib.parse import unquote, urlsplit
 
 from celery.app.log import Logging
 from celery.utils.log import get_logger
 
 from api_client.contract import TASK_PREFIX
-from worker.redact import Redactor, is_secret_name
+from worker.redact import Redactor, environment_secrets
 from worker.telemetry.binding import bound
 
 LogFormat = Literal["console", "json"]
 
-_SHORTEST_SECRET = 8
 _CELERYS_TRACE = "celery.app.trace"
 _COLORS = {logging.WARNING: "\x1b[33m", logging.ERROR: "\x1b[31m", logging.CRITICAL: "\x1b[1;31m"}
 
@@ -63,25 +60,6 @@ class AgentLogging(Logging):
 def make_formatter(kind: LogFormat, redactor: Redactor, *, color: bool) -> logging.Formatter:
     """A formatter; ``color`` is for people at a terminal only."""
     return JsonFormatter(redactor) if kind == "json" else ConsoleFormatter(redactor, color)
-
-
-def environment_secrets(environment: Mapping[str, str]) -> set[str]:
-    """Values that are secret by their variable's name, and passwords of URLs."""
-    found: set[str] = set()
-    for name, value in environment.items():
-        if is_secret_name(name) and not value.startswith("/"):  # a folder, such as PWD
-            found.update((value, *map(str.strip, value.split(","))))  # a list has several
-        if "://" in value and "@" in value:
-            found.update(_passwords(value))
-    return {value for value in found if len(value) >= _SHORTEST_SECRET}
-
-
-def _passwords(url: str) -> set[str]:
-    try:
-        password = urlsplit(url).password or ""
-    except ValueError:
-        return set()
-    return {password, unquote(password)}
 
 
 class _Redacting(logging.Formatter):

@@ -13,9 +13,9 @@ from api_client.sealing import new_key
 from api_client.specs import make_spec
 from worker.ends import Deferred
 from worker.following import report_deferred
-from worker.redact import Redactor
+from worker.redact import Redactor, environment_secrets
 from worker.settings import Settings
-from worker.telemetry.formats import environment_secrets, make_formatter
+from worker.telemetry.formats import make_formatter
 
 FIRST, SECOND = new_key(), new_key()
 PLANTED = {

@@ -12,12 +12,11 @@ from api_client.contract import Answer, JobSpec, JobStatus, Outcome
 from tests.unit.telemetry.agents import BUSY, SECRET, act, agent, reply
 from tests.unit.telemetry.conftest import Lab
 from worker.context import ActionContext
-from worker.redact import Redactor
+from worker.redact import Redactor, environment_secrets
 from worker.telemetry.binding import Bound, binding
 from worker.telemetry.formats import (
     ConsoleFormatter,
     JsonFormatter,
-    environment_secrets,
     make_formatter,
 )
 from worker.telemetry.logs import LogObserver

@@ -104,7 +104,11 @@ def test_a_model_error_is_told_with_its_class(noting: Noting) -> None:
     lab.submit()
     assert isinstance(lab.slice(), Deferred)
     (called,) = only(noting.moments, ModelCalled)
-    assert called.result is BUSY
+    assert isinstance(called.result, ModelError)
+    assert (called.result.status, str(called.result)) == (
+        429,
+        "busy, says https://[hidden]@api.example",
+    )
     (ended,) = only(noting.moments, SliceEnded)
     assert ended.error == "429"
 

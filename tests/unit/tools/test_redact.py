@@ -8,7 +8,14 @@ import pytest
 from pydantic import BaseModel, SecretStr
 
 from worker.context import ActionContext
-from worker.redact import MARK, Redactor, is_secret_name, looks_secret
+from worker.redact import (
+    MARK,
+    Redactor,
+    environment_secrets,
+    hide_everywhere,
+    is_secret_name,
+    looks_secret,
+)
 
 TOKENS = [
     "sk-proj-abcdefghijklmnop1234",
@@ -241,3 +248,25 @@ def test_what_the_class_of_a_context_holds_is_hidden_as_well() -> None:
         f"{MARK}, {MARK}, {MARK}"
     )
     assert redactor.error("no region in Rotterdam-Zuid") == "no region in Rotterdam-Zuid"
+
+
+def test_what_the_environment_holds_is_hidden_by_every_redactor() -> None:
+    made_before = Redactor()
+    secrets = environment_secrets(
+        {
+            "LLM_API_KEY": "no-shape-51c0ffee",
+            "STEPKEEPER_REDIS_URL": "redis://worker:p%2Bss-51c0ffee@host/0",
+            "PWD": "/home/anna",
+            "SOME_TOKEN": "disabled",
+            "A_KEY": "short",
+        }
+    )
+    hide_everywhere(secrets)
+    for redactor in (made_before, made_before.knowing(None), Redactor(["another one"])):
+        for hide in (redactor.text, redactor.error):
+            told = hide("no-shape-51c0ffee p+ss-51c0ffee p%2Bss-51c0ffee short")
+            assert told == f"{MARK} {MARK} {MARK} short"
+            assert hide("disabled in /home/anna") == "disabled in /home/anna"
+    assert made_before.longest == len("no-shape-51c0ffee")
+    hide_everywhere(())
+    assert made_before.text("no-shape-51c0ffee") == "no-shape-51c0ffee"
