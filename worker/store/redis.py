@@ -6,7 +6,7 @@ import json
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from typing import Any
 
 from api_client.connection import translated
@@ -439,14 +439,23 @@ def _stored(payload: Pause | Outcome | None, job_id: str) -> str | bytes:
     return "" if payload is None else stored_outcome(payload, job_id)
 
 
-def _ends_by_claim(job_id: str, max_tries: int) -> tuple[str | bytes, str | bytes, str | bytes]:
+def _ends_by_claim(job_id: str, max_tries: int) -> tuple[str | bytes, ...]:
     """What a claim may end a job with: the outcome of poison, its trace record, that it expired."""
+    if not keyring():
+        return _plain_ends(max_tries)
     poison = poison_outcome(max_tries)
     return (
         stored_outcome(poison, job_id),
         seal(poison.model_dump_json(), job_id, event_place("failed")),
         stored_outcome(expired_outcome(), job_id),
     )
+
+
+@cache
+def _plain_ends(max_tries: int) -> tuple[str, ...]:
+    """The same in the clear, where it is the same for all jobs."""
+    poison = poison_outcome(max_tries).model_dump_json()
+    return poison, poison, expired_outcome().model_dump_json()
 
 
 def _payload(post_id: str, event: str, stored: bytes) -> str:
