@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from api_client.contract import JobStatus, Mail, Outcome, Pause
+from api_client.contract import JobStatus, Outcome, Pause
 from api_client.live import LIVE_TTL_S
 from api_client.rekeying import RekeyStore
 from api_client.rekeying_jobs import Rekeyed
 from api_client.rekeying_results import ResultKeys
 from api_client.sealing import new_key
-from tests.contract.acts import BROKEN, DONE, JOB, QUESTION, commit, settle, submit, take
+from tests.contract.acts import BROKEN, DONE, JOB, QUESTION, settle, submit, take
 from tests.contract.worlds import MINUTE, RedisWorld, run_json
 from tests.support.ciphers import UseKeys
 from worker.celery_config import bare_app
@@ -116,22 +116,6 @@ def test_a_live_stream_is_told_of_until_it_is_forgotten(
     world.client.delete(world._keys(JOB).live(JOB))
     world.store.emit(JOB, held.epoch, [{"step": 1, "kind": "text", "text": "c"}])
     assert RekeyStore.from_url(redis_url).rekey().remaining == []
-
-
-# --- jobs that run --------------------------------------------------------------------------------
-
-
-def test_a_job_that_runs_goes_on_after_it_and_hears(
-    world: RedisWorld, redis_url: str, encryption: UseKeys
-) -> None:
-    submit(world)
-    held = take(world)
-    world.store.message(JOB, Mail(text="one"), "m1")
-    encryption(BOTH)
-    RekeyStore.from_url(redis_url).rekey()
-    assert commit(world, held, 1, "said") == "mail"
-    world.store.message(JOB, Mail(text="two"), "m2")
-    assert [mail.text for mail in world.store.mail(JOB)] == ["one", "two"]
 
 
 # --- results --------------------------------------------------------------------------------------

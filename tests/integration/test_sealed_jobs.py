@@ -118,7 +118,7 @@ def everything(world: RedisWorld, status: JobStatus) -> tuple[object, ...]:
     return world.store.read(job_id), world.store.messages(job_id), world.store.events(job_id)
 
 
-def test_a_job_with_messages_goes_on_after_a_rekey(world: RedisWorld, encryption: Use) -> None:
+def test_a_job_with_messages_goes_on_after_a_rekey(world: RedisWorld, encryption: UseKeys) -> None:
     """How many there are stays a number, which scripts read."""
     submit(world)
     held = take(world)
