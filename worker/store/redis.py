@@ -11,11 +11,9 @@ from typing import Any
 
 from api_client.connection import translated
 from api_client.contract import (
-    DEFAULT_RETENTION_S,
     JOB_ID_PATTERN,
     SCHEMA_VERSION,
     SIGNAL,
-    AgentInfo,
     JobSpec,
     JobStatus,
     Mail,
@@ -23,8 +21,6 @@ from api_client.contract import (
     Pause,
     Wish,
 )
-from api_client.errors import JobUnreadable
-from api_client.keys import AGENTS
 from api_client.live import LIVE, LIVE_LENGTH, LIVE_TTL_S
 from api_client.records import (
     MESSAGE,
@@ -34,43 +30,34 @@ from api_client.records import (
     read_mail,
     record_of,
     sealed_run,
-    spec_of,
     stored_outcome,
     stored_pause,
     texts_of,
-    told_place,
 )
-from api_client.redis_backlogs import stored_caps
-from api_client.redis_store import RedisJobStore
 from api_client.runs import number, numbered, write_event
-from api_client.scripts import Argument, Scripts
-from api_client.sealing import CannotOpen, keyring, locked, reveal, seal, unseal
-from api_client.tenants import shares_of
+from api_client.scripts import Argument
+from api_client.sealing import CannotOpen, keyring, locked, seal, unseal
 from worker.store.base import (
     Claim,
     Claimed,
     CommitAnswer,
-    Hint,
     LiveAnswer,
     Mark,
     NotClaimed,
-    Post,
-    PostState,
     Progress,
     Renewal,
     Settlement,
-    Slots,
     Ticket,
     ToPublish,
     Underway,
 )
 from worker.store.committing import CommitCall, Told
 from worker.store.outcomes import expired_outcome, poison_outcome
+from worker.store.redis_keeping import LOCKED_MS, SCRIPTS, RedisKeeping, read_hints
 from worker.store.wire import Head, Wire
 
 log = logging.getLogger(__name__)
 
-_SCRIPTS = Scripts("worker.store")
 _LIVE_ANSWERS: dict[int, LiveAnswer] = {0: "fenced", 1: "committed", 2: "cancel"}
 _RENEWALS: dict[int, Renewal] = {0: "lost", 1: "renewed", 2: "cancel", 3: "crowded"}
 
@@ -78,17 +65,8 @@ _RENEWALS: dict[int, Renewal] = {0: "lost", 1: "renewed", 2: "cancel", 3: "crowd
 MOST_HEADS = 4096
 """Of how many claims the beginning of a commit is kept; it is made again for others."""
 
-POST_KEPT_S = 3 * 24 * 3600
-"""For how long announcements outlive a job that is forgotten sooner."""
 
-LOCKED_MS = 60_000
-"""How long a job is left alone of which something is encrypted with a key that is missing here."""
-
-POSTED_KEPT = 1000
-"""How many announcements the log of those that are over keeps, in each partition."""
-
-
-class RedisCheckpointStore(RedisJobStore):
+class RedisCheckpointStore(RedisKeeping):
     """``CheckpointStore`` on Redis.
 
     Attributes:
@@ -96,9 +74,6 @@ class RedisCheckpointStore(RedisJobStore):
     """
 
     on_turn: Callable[[JobSpec], object] = staticmethod(lambda _spec: None)
-
-    def _call(self, name: str, keys: Sequence[str], args: Sequence[Argument]) -> Any:
-        return self._run(name, keys, args, _SCRIPTS)
 
     def claim(
         self,
@@ -170,7 +145,7 @@ class RedisCheckpointStore(RedisJobStore):
 
     def _hint_all(self, found: Sequence[bytes]) -> None:
         """Tell of the jobs whose turn has come: id, status and spec, one behind the other."""
-        for hint in _hints(found):
+        for hint in read_hints(found):
             self.on_turn(hint.spec)
 
     @property
@@ -180,7 +155,7 @@ class RedisCheckpointStore(RedisJobStore):
 
     @cached_property
     def _wire(self) -> Wire:
-        return Wire(self._redis, _SCRIPTS.text("commit"))
+        return Wire(self._redis, SCRIPTS.text("commit"))
 
     @cached_property
     def _heads(self) -> dict[tuple[str, int], Head]:
@@ -191,7 +166,7 @@ class RedisCheckpointStore(RedisJobStore):
         head = self._heads.get((job_id, epoch))
         if head is None:
             keys = self._keys(job_id).of_job(job_id)
-            words = ["EVALSHA", _SCRIPTS.digest("commit"), str(len(keys)), *keys, str(epoch)]
+            words = ["EVALSHA", SCRIPTS.digest("commit"), str(len(keys)), *keys, str(epoch)]
             if len(self._heads) >= MOST_HEADS:
                 self._heads.clear()
             head = self._heads[job_id, epoch] = Head(words)
@@ -267,11 +242,6 @@ class RedisCheckpointStore(RedisJobStore):
                 answers.update({mine[i]: _RENEWALS[code] for i, code in enumerate(reply)})
         return [answers[lease] for lease in leases]
 
-    def published(self, job_id: str, channels: Sequence[str] = ()) -> None:
-        """See ``CheckpointStore.published``."""
-        args: list[Argument] = [job_id, ",".join(channels), POST_KEPT_S]
-        self._call("published", self._keys(job_id).of_telling(job_id), args)
-
     def mail(self, job_id: str) -> list[Mail]:
         """See ``CheckpointStore.mail``."""
         key = self._keys(job_id).job(job_id)
@@ -279,124 +249,12 @@ class RedisCheckpointStore(RedisJobStore):
             raw = self._redis.hgetall(key)
         return read_mail(texts_of(job_id, raw))
 
-    def pace(
-        self,
-        job_id: str,
-        pause_id: str,
-        kept: int,
-        labels: Sequence[str] | None = None,
-        channels: Sequence[str] = (),
-    ) -> bool:
-        """See ``CheckpointStore.pace``."""
-        args: list[Argument] = [
-            job_id,
-            pause_id,
-            kept,
-            "reminder" if labels is None else "escalated",
-            "" if labels is None else dumps(list(labels)),
-            ",".join(channels),
-        ]
-        return bool(self._call("pace", self._keys(job_id).of_telling(job_id), args))
-
-    def fetch_post(self, limit: int, lease_ms: int) -> list[Post]:
-        """See ``CheckpointStore.fetch_post``."""
-        found: list[Post] = []
-        for keys in self._partitions:
-            reply = self._call("fetch_post", [keys.outbox, keys.post_prefix], [limit, lease_ms])
-            posts = zip(reply[::4], reply[1::4], reply[2::4], reply[3::4], strict=True)
-            for post_id, text, tries, payload in posts:
-                told, name = json.loads(text), post_id.decode()
-                stored = payload or told["payload"].encode()
-                try:
-                    told["payload"] = _payload(name, told["event"], stored)
-                except ValueError as error:
-                    log.error("announcement %s is put off: %s", name, error)
-                    self._note_post(name, "pending", str(error), LOCKED_MS, counts=False)
-                    continue
-                found.append(Post(name, tries=int(tries), **told))
-        return found
-
-    def note_post(self, post_id: str, state: PostState, error: str = "", delay_ms: int = 0) -> None:
-        """See ``CheckpointStore.note_post``."""
-        self._note_post(post_id, state, error, delay_ms, counts=True)
-
-    def _note_post(
-        self, post_id: str, state: PostState, error: str, delay_ms: int, *, counts: bool
-    ) -> None:
-        job_id, _, number = post_id.rpartition("/")
-        keys = self._keys(job_id)
-        names = [keys.outbox, keys.post_prefix + job_id, keys.posted]
-        args: list[Argument] = [post_id, number, state, error, delay_ms, POSTED_KEPT]
-        args.append("" if counts else "1")
-        self._call("note_post", names, args)
-
     def emit(self, job_id: str, epoch: int, records: Sequence[Mapping[str, Any]]) -> LiveAnswer:
         """See ``CheckpointStore.emit``."""
         keys = self._keys(job_id)
         args: list[Argument] = [epoch, LIVE_LENGTH, LIVE_TTL_S]
         args += [seal(dumps(record), job_id, LIVE) for record in records]
         return _LIVE_ANSWERS[self._call("emit", [keys.job(job_id), keys.live(job_id)], args)]
-
-    def wake(self, job_id: str) -> JobSpec | None:
-        """See ``CheckpointStore.wake``."""
-        spec = self._call("wake", self._keys(job_id).of_transition(job_id), [job_id])
-        return None if spec is None else spec_of(job_id, spec)
-
-    def sweep(self, *, limit: int, grace_ms: int, cap_ms: int) -> list[Hint]:
-        """See ``CheckpointStore.sweep``."""
-        hints: list[Hint] = []
-        for keys in self._partitions:
-            names = [keys.due, keys.job_prefix, keys.index_prefix]
-            looked_at, found = limit, 0
-            while looked_at == limit and found < limit:  # many may have lined up without a hint
-                looked_at, reply, again = self._call("sweep", names, [limit, grace_ms, cap_ms])
-                found += len(reply) // 3
-                hints.extend(_hints(reply, {job_id.decode() for job_id in again}))
-        return hints
-
-    def abandon(
-        self, owner_prefix: str, *, keep: str = "", job_id: str = "", delay_ms: int = 0
-    ) -> list[JobSpec]:
-        """See ``CheckpointStore.abandon``."""
-        partitions = [self._keys(job_id)] if job_id else self._partitions
-        freed: list[JobSpec] = []
-        for keys in partitions:
-            names = [keys.due, keys.job_prefix, keys.index(JobStatus.RUNNING)]
-            reply = self._call("abandon", names, [owner_prefix, keep, job_id, delay_ms])
-            found = zip(reply[::2], reply[1::2], strict=True)
-            freed.extend(spec for item in found for spec in _readable_spec(*item))
-        return freed
-
-    def announce_slots(self, slots: Slots) -> None:
-        """See ``CheckpointStore.announce_slots``; each partition has an equal share of them."""
-        many = len(self._partitions)
-        caps = {agent: list(stored_caps(cap, many)) for agent, cap in slots.backlogs.items()}
-        for keys, share in zip(self._partitions, shares_of(slots.slots, many), strict=True):
-            own = {agent: texts[keys.partition] for agent, texts in caps.items()}
-            args: list[Argument] = [
-                slots.node,
-                share,
-                dumps(list(slots.queues)),
-                dumps(dict(slots.agents)),
-                slots.kept_ms,
-                dumps(own),
-            ]
-            self._call("slots", [keys.nodes, keys.lanes, keys.caps], args)
-
-    def announce(self, agents: Sequence[AgentInfo]) -> None:
-        """See ``CheckpointStore.announce``; what nobody announces again is forgotten."""
-        if not agents:
-            return
-        with translated(self._where):
-            seconds, micros = self._redis.time()
-            seen = seconds * 1000 + micros // 1000
-            mapping = {
-                a.name: a.model_copy(update={"seen": seen}).model_dump_json() for a in agents
-            }
-            pipeline = self._redis.pipeline(transaction=False)
-            pipeline.hset(AGENTS, mapping=mapping)
-            pipeline.expire(AGENTS, DEFAULT_RETENTION_S)
-            pipeline.execute()
 
 
 def _claimed(record: dict[str, str], messages: list[dict[str, Any]]) -> Claimed:
@@ -456,31 +314,3 @@ def _plain_ends(max_tries: int) -> tuple[str, ...]:
     """The same in the clear, where it is the same for all jobs."""
     poison = poison_outcome(max_tries).model_dump_json()
     return poison, poison, expired_outcome().model_dump_json()
-
-
-def _payload(post_id: str, event: str, stored: bytes) -> str:
-    """The pause or the outcome of an announcement."""
-    return reveal(stored, post_id.rpartition("/")[0], told_place(event))
-
-
-def _hints(found: Sequence[bytes], again: Collection[str] = ()) -> list[Hint]:
-    """Hints from a flat list of job id, status and spec.
-
-    Args:
-        again: ids of those that are in a queue, if nothing was lost.
-    """
-    triples = zip(found[::3], found[1::3], found[2::3], strict=True)
-    return [
-        Hint(spec, JobStatus(status.decode()), again=spec.job_id in again)
-        for job_id, status, stored in triples
-        for spec in _readable_spec(job_id, stored)
-    ]
-
-
-def _readable_spec(job_id: bytes, stored: bytes) -> list[JobSpec]:
-    """The spec; none if it cannot be read, which must not hold up all the other jobs."""
-    try:
-        return [spec_of(job_id.decode(), stored)]
-    except JobUnreadable as error:
-        log.error("left where it is: %s", error)
-        return []
