@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from api_client.contract import JobStatus, Outcome, Pause, Wish
@@ -23,9 +24,6 @@ from worker.effects import (
     Commit,
     Effect,
     End,
-    Failed,
-    Finished,
-    Paused,
 )
 from worker.ends import Awaited, Deferred, Ended, HandedOver, Left, SliceEnd, Suspended
 from worker.job import Job
@@ -36,6 +34,7 @@ from worker.patience import patiently
 from worker.pausing import operator_pause
 from worker.performing import Outside, Performer
 from worker.retry import backoff_s
+from worker.settling import ended, settlement_of
 from worker.shelf import Kept
 from worker.state import RunState
 from worker.store.base import Claimed, Progress, Settlement
@@ -46,15 +45,6 @@ if TYPE_CHECKING:
     from worker.runner import Runner
 
 log = logging.getLogger(__name__)
-
-AWAITING = "awaiting"
-"""The kind of commit with which a job begins to wait for sub-jobs; ``settle.lua`` knows it."""
-
-HELD_BACK = "held_back"
-"""The trace record of a slice that ended because a model's shared limit was used up."""
-
-AWAIT_POLL_MS = 30_000
-"""When a job that waits for sub-jobs looks by itself, should nobody have woken it."""
 
 UNINTERRUPTIBLE = "started"
 """Behind this commit a ``once`` call must really begin: ending the slice would put it in doubt."""
@@ -296,39 +286,13 @@ class Slice:
         outcome = Outcome(ok=False, reason=reason, text=text)
         data = {"reason": reason, "text": text}
         progress = Progress(self._claim.run or RunState().dump(), "failed", data)
-        return self._close(progress, self._ended(JobStatus.FAILED, outcome))
-
-    def _ended(self, status: JobStatus, outcome: Outcome) -> Settlement:
-        settings = self._settings
-        if settings.publishes:
-            return Settlement(status, outcome, settings.publish_grace_ms)
-        return Settlement(status, outcome, settings.hint_grace_ms, left_to_hint=True)
+        return self._close(progress, ended(JobStatus.FAILED, outcome, self._settings))
 
     def _settle(self, job: Job, end: End) -> SliceEnd:
-        kind, data, settlement = self._settlement(end)
+        channels = partial(self._runner.channels, self._agent, "paused")
+        kind, data, settlement = settlement_of(end, self._settings, channels)
         progress = Progress(job.state.dump(), kind, data, end.messages, end.consumes_signal)
         return self._close(progress, settlement, end)
-
-    def _settlement(self, end: End) -> tuple[str, dict[str, Any], Settlement]:
-        match end:
-            case Finished(value=value, data=data):
-                outcome = Outcome(ok=True, value=value)
-                return "finished", data, self._ended(JobStatus.SUCCEEDED, outcome)
-            case Failed(reason=reason, text=text, data=data):
-                outcome = Outcome(ok=False, reason=reason, text=text)
-                data = {**data, "reason": reason, "text": text}
-                return "failed", data, self._ended(JobStatus.FAILED, outcome)
-            case Paused(pause=pause):
-                data = {"pause": pause.id, "kind": pause.kind, "question": pause.question}
-                channels = self._runner.channels(self._agent, "paused")
-                return "paused", data, Settlement(JobStatus.PAUSED, pause, channels=channels)
-            case Awaiting(jobs=jobs):
-                waiting = Settlement(JobStatus.WAITING, delay_ms=AWAIT_POLL_MS)
-                return AWAITING, {"jobs": list(jobs)}, waiting
-            case Backoff(seconds=seconds, text=text, attempt=attempt):
-                data = {"in_s": round(seconds, 3), "text": text, "attempt": attempt}
-                delay = Settlement(JobStatus.WAITING, delay_ms=int(seconds * 1000))
-                return "retry" if attempt else HELD_BACK, data, delay
 
     @property
     def _children(self) -> tuple[str, ...]:
