@@ -3,6 +3,7 @@
 #   make demo     the whole product on real parts, on this machine, in under a minute
 #   make test     all tests; choose with ARGS, as in: make test ARGS="tests/unit -k budget"
 #   make features what of Celery holds over each broker and pool: runs it, writes docs/features.md
+#   make peers    others that run durable jobs, measured beside Stepkeeper (wants npm, PostgreSQL)
 #   make check    format, lint, types, import contracts
 #   make reference  write docs/reference anew from the code
 #   make docs     the documentation as a site, in build/site
@@ -20,15 +21,18 @@ PYTHON ?=
 ARGS ?=
 UPGRADE ?=
 UV_VERSION := 0.13.9
+RESTATE_VERSION := 1.7.12
 # What the container image has; deploy/requirements.lock is that part of requirements.lock.
 IMAGE_EXTRAS := anthropic encryption flower mcp metrics otel web worker
 
 BIN := .venv/bin
 READY := .venv/.ready
+PEERS := build/peers-venv
+PEERS_READY := $(PEERS)/.ready
 PIP := $(BIN)/python -m pip --quiet --quiet --disable-pip-version-check --no-input
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test features check audit sbom dist pictures format lock compose-test clean
+.PHONY: help demo test features peers check audit sbom dist pictures format lock compose-test clean
 .SILENT:
 
 help:
@@ -46,6 +50,9 @@ features: $(READY)
 	  --features=build/features.json tests/acceptance/features || status=$$?; \
 	$(BIN)/python -m tests.support.features_table build/features.json docs/features.md; \
 	exit $$status
+
+peers: $(READY) $(PEERS_READY)
+	$(BIN)/python -m tests.peers $(ARGS)
 
 check: $(READY)
 	$(BIN)/ruff format --check .
@@ -99,6 +106,23 @@ $(READY): requirements.lock pyproject.toml
 	$(PIP) install --require-hashes --requirement requirements.lock; \
 	$(PIP) install --no-deps --no-build-isolation --editable .; \
 	touch "$(READY)"
+
+# In a venv of their own: what they need never meets what we do. Restate's server comes from npm,
+# whose packages may not run programs while they are installed. PostgreSQL is the system's.
+$(PEERS_READY): tests/peers/requirements.txt Makefile | $(READY)
+	set -e; \
+	echo "Installing what tests/peers/requirements.txt names, and Restate's server"; \
+	rm -f "$(PEERS_READY)"; \
+	$(BIN)/python -m venv --clear $(PEERS); \
+	$(PEERS)/bin/python -m pip --quiet --quiet --disable-pip-version-check --no-input \
+	  install --requirement tests/peers/requirements.txt; \
+	if command -v npm >/dev/null; then \
+	  npm install --prefix build/peers-npm --ignore-scripts --no-audit --no-fund --no-save --silent \
+	    @restatedev/restate-server@$(RESTATE_VERSION); \
+	else \
+	  echo "There is no npm here: Restate is left out" >&2; \
+	fi; \
+	touch "$(PEERS_READY)"
 
 # One lock for every supported Python, Linux and macOS, with the hashes of all their wheels.
 # uv lives in a room of its own: it is needed here only.

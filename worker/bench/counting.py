@@ -60,5 +60,5 @@ class Counters:
 
 
 def stored_bytes(client: Client) -> int:
-    """What all keys of the server take, each measured in full."""
-    return sum(client.memory_usage(key, samples=0) for key in client.scan_iter(count=1000))
+    """What all keys of the server take, each measured in full; not those that expire meanwhile."""
+    return sum(client.memory_usage(key, samples=0) or 0 for key in client.scan_iter(count=1000))
