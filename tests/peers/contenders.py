@@ -113,9 +113,9 @@ CONTENDERS = (
         redis_with_modules,
         replace(_SIZES, at_once=8, processes=2),
     ),
-    _peer("DBOS, Postgres", "dbos_postgres", postgres, replace(_SIZES, at_once=4)),
+    _peer("DBOS, Postgres", "dbos_postgres", postgres, replace(_SIZES, at_once=8)),
     _ours("in one process", "everysec", measure_in_process),
-    _peer("Restate", "restate", restate_server, replace(_SIZES, jobs=200, at_once=100)),
+    _peer("Restate", "restate", restate_server, replace(_SIZES, jobs=200, at_once=200)),
     _peer(
         "Temporal, development server",
         "temporal",
