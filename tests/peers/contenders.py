@@ -14,6 +14,7 @@ from tests.peers.servers import (
     PYTHON,
     OpenServer,
     PeerMissing,
+    clean_environment,
     postgres,
     redis_with_modules,
     restate_server,
@@ -21,13 +22,11 @@ from tests.peers.servers import (
 )
 from tests.support.workers import ROOT
 from worker.embedded import Fsync
-from worker.guarded import GuardedProcess, environment_without
+from worker.guarded import GuardedProcess
 
 SCRIPT_WITHIN_S = 600.0
 _SIZES = Asked(server="", folder=Path(), one=(100, 500), jobs=100, steps=20)
 _LOOK_EVERY_S = 0.05
-# Settings of ours and of the peers' that this shell may have.
-_FOREIGN = ("STEPKEEPER_", "LANGSMITH_", "LANGCHAIN_", "DBOS_", "RESTATE_", "TEMPORAL_", "PG")
 
 
 class ScriptFailed(Exception):
@@ -66,7 +65,7 @@ def measure_script(script: str, open_server: OpenServer, asked: Asked) -> Figure
         words = replace(asked, server=place.address, folder=place.folder).words()
         command = [str(PYTHON), "-m", f"tests.peers.{script}", *words]
         log = place.folder.parent / "script"
-        process = GuardedProcess(command, environment_without(*_FOREIGN), log, ROOT)
+        process = GuardedProcess(command, clean_environment(), log, ROOT)
         try:
             _wait(process)
         finally:

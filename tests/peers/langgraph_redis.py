@@ -17,11 +17,14 @@ from redis import Redis
 from tests.peers.langgraph_agent import LangGraph, OpenSaver
 from tests.peers.script import Asked, measure, tell, versions_of
 
+POOL = {"max_connections": 1000}
+"""Each checkpoint under way takes a connection; a long job can have more than redis-py's 100."""
+
 
 @asynccontextmanager
 async def open_saver(url: str) -> AsyncIterator[Any]:
     """A saver with a client of its own, whose indexes are there."""
-    async with AsyncRedisSaver.from_conn_string(url) as saver:
+    async with AsyncRedisSaver.from_conn_string(url, connection_args=POOL) as saver:
         yield saver
 
 

@@ -23,6 +23,7 @@ PYTHON = VENV / "bin" / "python"
 
 READY_WITHIN_S = 60.0
 _LOOK_EVERY_S = 0.05
+_FOREIGN = ("STEPKEEPER_", "LANGSMITH_", "LANGCHAIN_", "DBOS_", "RESTATE_", "TEMPORAL_", "PG")
 _HOST = "127.0.0.1"
 _POSTGRES_SETTINGS = (f"listen_addresses={_HOST}", "unix_socket_directories=")
 
@@ -150,7 +151,7 @@ def temporal_server() -> Iterator[Place]:
 
 @contextmanager
 def _serving(command: Sequence[str], log: Path, is_ready: Callable[[], bool]) -> Iterator[None]:
-    server = GuardedProcess(command, environment_without(), log, log.parent)
+    server = GuardedProcess(command, clean_environment(), log, log.parent)
     try:
         deadline = time.monotonic() + READY_WITHIN_S
         while not is_ready():
@@ -160,6 +161,11 @@ def _serving(command: Sequence[str], log: Path, is_ready: Callable[[], bool]) ->
         yield
     finally:
         server.stop()
+
+
+def clean_environment() -> dict[str, str]:
+    """This program's, without settings of the peers and of ours that somebody may have."""
+    return environment_without(*_FOREIGN)
 
 
 def _scratch() -> AbstractContextManager[Path]:
@@ -213,7 +219,7 @@ def _run(command: Sequence[str], log: Path) -> None:
 
 def _says_yes(command: Sequence[str], folder: Path, log: Path | None = None) -> bool:
     """Run a program to its end; whether it exited with 0."""
-    process = GuardedProcess(command, environment_without(), log or folder / "asked", folder)
+    process = GuardedProcess(command, clean_environment(), log or folder / "asked", folder)
     try:
         while process.code is None:
             time.sleep(_LOOK_EVERY_S)
