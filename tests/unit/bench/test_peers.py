@@ -223,7 +223,6 @@ def test_ours_are_compared_with_the_best_of_the_others() -> None:
 def test_a_server_that_is_not_installed_is_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(servers, "VENV", tmp_path)
     monkeypatch.setattr(servers, "BUILD", tmp_path)
     for opens in (servers.redis_with_modules, servers.restate_server, servers.temporal_server):
         with pytest.raises(PeerMissing, match="make peers"), opens():
