@@ -22,7 +22,10 @@ from worker.telemetry.events import SHOW_RETRY, SHOWS_RUNNING, Event, state_show
 log = logging.getLogger(__name__)
 
 MOST_WAITING = 1000
-MOST_AT_ONCE = 100
+MOST_AT_ONCE = 200
+GATHER_S = 0.05
+"""What comes in so short a time goes in one message: one a step would cost more than the step."""
+
 LATE_S = 5.0
 """From here on nobody knows whether a job that was running still is."""
 
@@ -88,6 +91,7 @@ class EventBus:
         self._sending: list[_Group] = []
         self._thread: threading.Thread | None = None
         self._closed = False
+        self._closing = threading.Event()
         self._connection: Any = None
         self._dispatcher: Any = None
 
@@ -125,6 +129,7 @@ class EventBus:
         """Send what waits, for a second at most, and no more."""
         with self._changed:
             self._closed = True
+            self._closing.set()
             self._changed.notify()
         if self._thread is not None:
             self._thread.join(LAST_EVENTS_S)
@@ -138,6 +143,8 @@ class EventBus:
             with self._changed:
                 self._sending = []
                 self._changed.notify_all()
+            if len(batch) < MOST_AT_ONCE:
+                self._closing.wait(GATHER_S)
         self._disconnect()
 
     def _take(self) -> list[_Group]:

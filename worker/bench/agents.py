@@ -16,6 +16,7 @@ from worker.bench.load import (
     WAITING,
     answer,
     look,
+    number_of,
     question,
     reply_message,
     step_reply,
@@ -58,8 +59,11 @@ class AskingModel:
 
 
 def replies(messages: Sequence[Message]) -> int:
-    """How many replies are in the message list."""
-    return sum(message["role"] == "assistant" for message in messages)
+    """How many replies are in the message list; the last one tells, however long the list is."""
+    for message in reversed(messages):
+        if message["role"] == "assistant":
+            return number_of(message)
+    return 0
 
 
 stepping = Agent(STEPPING, "Work.", [look], SteppingModel(), max_steps=None, max_repeats=None)

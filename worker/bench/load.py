@@ -87,6 +87,11 @@ def calling(number: int, tool_name: str, arguments: dict[str, Any]) -> Message:
     return {"role": "assistant", "content": PLAN, "tool_calls": [call]}
 
 
+def number_of(message: Message) -> int:
+    """The number of a reply that calls something."""
+    return int(message["tool_calls"][0]["id"].removeprefix("call_"))
+
+
 def observation_message(number: int) -> Message:
     """The tool's message at a step: 400 characters."""
     return {"role": "tool", "tool_call_id": f"call_{number:024d}", "content": OBSERVATION}
