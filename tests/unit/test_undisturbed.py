@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import signal
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from worker.undisturbed import scratch_folder, undisturbed
+
+
+@pytest.fixture(autouse=True)
+def interruptible() -> Iterator[None]:
+    """As in a program of one's own; who started the tests may have them ignore a Ctrl-C."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 def test_it_is_raised_after_the_block() -> None:
