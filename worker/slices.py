@@ -329,7 +329,7 @@ class Slice:
         """The job may soon come back to this process; unless the loop was ahead of its commits."""
         job = self._job
         if job is not None and job.transcript.is_saved and progress.run == job.state.dump():
-            mark = self._claim.mark(self._commits.seq)
+            mark = self._claim.mark(self._commits.seq, len(job.transcript.stored))
             self._runner.shelf.put(job.id, Kept(mark, job.transcript, job.state.stored))
 
     def _count_bytes(self, job: Job) -> None:

@@ -22,6 +22,7 @@
 --   status since                 where the job stands, and since when (ms)
 --   epoch                        fencing token
 --   owner nonce lease            who holds it, for which attempt, until when (ms)
+--   taken                        nonce of the last claim, also when nobody holds it any more
 --   tries hints                  starts at this step, the one that runs included; hints in a row
 --   run                          number of the last commit, a blank, the loop's small state (JSON)
 --   pause signal answered        open pause, the signal not yet consumed, the last one that was

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -327,20 +328,24 @@ def test_messages_that_the_worker_knows_are_not_read_again(world: World) -> None
     held = take(world)
     commit(world, held, 1, "one", "two")
     settle(world, held, 2, JobStatus.QUEUED, None, "three")
-    again = take(world, known=held.mark(held.seq + 2))
+    again = take(world, known=held.mark(held.seq + 2, 3))
     assert (again.unchanged, again.messages, again.run) == (True, [], run_json(2))
     world.advance(LEASE)
-    assert len(take(world, known=held.mark(held.seq + 2)).messages) == 3, "another was there"
+    assert len(take(world, known=held.mark(held.seq + 2, 3)).messages) == 3, "another was there"
 
 
-@pytest.mark.parametrize("which", ["created", "epoch", "seq"])
-def test_messages_of_another_moment_are_read(world: World, which: str) -> None:
+@pytest.mark.parametrize(
+    "other",
+    [{"nonce": "another"}, {"epoch": 2}, {"seq": 2}, {"messages": 2}],
+    ids=lambda o: next(iter(o)),
+)
+def test_messages_of_another_moment_are_read(world: World, other: dict[str, Any]) -> None:
     submit(world)
     held = take(world)
     settle(world, held, 1, JobStatus.QUEUED, None, "one")
-    mark = held.mark(held.seq + 1)
-    other = replace(mark, **{which: getattr(mark, which) + 1})
-    found = take(world, known=other)
+    mark = held.mark(held.seq + 1, 1)
+    assert (mark.epoch, mark.seq, mark.messages) == (1, 1, 1)
+    found = take(world, known=replace(mark, **other))
     assert (found.unchanged, len(found.messages)) == (False, 1)
 
 
@@ -349,7 +354,7 @@ def test_a_claim_that_is_made_again_brings_the_messages(world: World) -> None:
     submit(world)
     held = take(world)
     settle(world, held, 1, JobStatus.QUEUED, None, "one")
-    mark = held.mark(held.seq + 1)
+    mark = held.mark(held.seq + 1, 1)
     assert take(world, nonce="n", known=mark).unchanged
     again = take(world, nonce="n", known=mark)
     assert (again.unchanged, len(again.messages)) == (False, 1)

@@ -25,7 +25,7 @@ SPEC = JobSpec(job_id="j", agent="a", input="go", retention_s=RETENTION_MS // 10
 
 
 def kept(size: int, seq: int = 1) -> Kept:
-    return Kept(Mark(0, 1, seq), Transcript([system("g")]), size)
+    return Kept(Mark("n", 1, seq, 1), Transcript([system("g")]), size)
 
 
 def test_the_oldest_go_first() -> None:

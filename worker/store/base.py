@@ -30,17 +30,20 @@ class Mark:
     """A moment of a job: its message list is still the same while a claim finds the job there.
 
     Attributes:
-        created: of the job, in milliseconds; ids of purged jobs may be used again.
+        nonce: of the last claim. A server that has lost its last second, and a new job of the same
+            id, give the other numbers once more, to what others do.
         epoch: of the last claim.
         seq: number of the last commit.
+        messages: how many there are.
     """
 
-    created: int
+    nonce: str
     epoch: int
     seq: int
+    messages: int
 
     def __str__(self) -> str:
-        return f"{self.created} {self.epoch} {self.seq}"
+        return f"{self.nonce} {self.epoch} {self.seq} {self.messages}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +61,7 @@ class Claimed:
         mail: messages of people that the model has not been shown, in their order.
         halt: a person wants the job paused.
         crowded: other tenants wait for the slot that it takes.
-        created: of the job, in milliseconds since the epoch.
+        nonce: of this claim.
         unchanged: the caller has the messages already; none is given here.
         transcript: what the caller has, if they are unchanged; no store knows it.
     """
@@ -76,13 +79,13 @@ class Claimed:
     mail: Sequence[Mail] = ()
     halt: Wish | None = None
     crowded: bool = False
-    created: int = 0
+    nonce: str = ""
     unchanged: bool = False
     transcript: Transcript | None = None
 
-    def mark(self, seq: int) -> Mark:
-        """The moment of this claim's commit of this number."""
-        return Mark(self.created, self.epoch, seq)
+    def mark(self, seq: int, messages: int) -> Mark:
+        """The moment of this claim's commit of this number, with so many messages."""
+        return Mark(self.nonce, self.epoch, seq, messages)
 
 
 @dataclass(frozen=True, slots=True)

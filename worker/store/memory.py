@@ -70,7 +70,7 @@ class MemoryStore(MemoryCallers):
             if job.status.ended and job.published:
                 return NotClaimed("ended")
             was, waited_ms = self._before_claim(job, nonce)
-            unchanged = known == Mark(job.created, job.epoch, job.seq)
+            unchanged = known == Mark(job.taken, job.epoch, job.seq, len(job.messages))
             if job.nonce != nonce:
                 refused = self._refused(job, agents, max_tries, wary_of)
                 refused = refused or self._not_its_turn(job)
@@ -98,7 +98,7 @@ class MemoryStore(MemoryCallers):
                 crowded=was is not None
                 and job.place is not None
                 and self.turns.others_wait(job.place),
-                created=job.created,
+                nonce=nonce,
                 unchanged=unchanged,
             )
 
@@ -146,6 +146,7 @@ class MemoryStore(MemoryCallers):
         expired = self._expired(job)
         job.epoch += 1
         job.owner, job.nonce, job.lease, job.hints = owner, nonce, now + lease_ms, 0
+        job.taken = nonce
         job.due = job.lease
         if not job.status.ended and (job.cancel is not None or expired):
             outcome = cancelled_outcome(*job.cancel) if job.cancel else expired_outcome()

@@ -32,6 +32,7 @@ class Record:
     hints: int = 0
     owner: str | None = None
     nonce: str | None = None
+    taken: str = ""
     lease: int = 0
     run: str | None = None
     pause: Pause | None = None

@@ -272,7 +272,7 @@ def _claimed(record: dict[str, str], messages: list[dict[str, Any]]) -> Claimed:
         signal=None if signal is None else SIGNAL.validate_json(signal),
         mail=tuple(read_mail(record)),
         halt=Wish.model_validate_json(record["halt"]) if "halt" in record else None,
-        created=int(record["created"]),
+        nonce=record["nonce"],
     )
 
 

@@ -6,7 +6,8 @@
 --       7 highest schema version that the worker reads
 --       8 starts without progress after which the job is left alone for now, 0 for never
 --       9 names of the keys that the worker has, comma separated (api_client/sealing.py)
---       10 creation, epoch and commit at which the worker knows the messages, or ""
+--       10 nonce and epoch of the claim, number of the commit and of the messages, at which the worker
+--       knows them; or ""
 --       11 names of the agents that the worker has, comma separated; none given: it has them all
 --       12 the trace record of a job that is poison (JSON)  13 the outcome (JSON) of one that nobody
 --       has begun in time  14 "1" if a job whose spec is not encrypted is left alone
@@ -57,9 +58,9 @@ end
 local mine = job[3] == ARGV[3]
 local known = false
 if ARGV[10] and ARGV[10] ~= '' then
-  local now = redis.call('HMGET', KEYS[1], 'created', 'epoch', 'run')
+  local now = redis.call('HMGET', KEYS[1], 'taken', 'epoch', 'run')
   local seq = now[3] and string.match(now[3], '^%d+') or '0'
-  known = ARGV[10] == now[1] .. ' ' .. now[2] .. ' ' .. seq
+  known = ARGV[10] == table.concat({now[1] or '', now[2], seq, redis.call('LLEN', KEYS[2])}, ' ')
 end
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -137,8 +138,8 @@ if not mine then
   end
   redis.call('HINCRBY', KEYS[1], 'epoch', 1)
   -- from here on it is written in this worker's shapes, which an older one cannot read
-  redis.call('HSET', KEYS[1], 'owner', ARGV[2], 'nonce', ARGV[3], 'lease', now + ARGV[4],
-    'hints', 0, 'v', math.max(job[10], ARGV[7]))
+  redis.call('HSET', KEYS[1], 'owner', ARGV[2], 'nonce', ARGV[3], 'taken', ARGV[3],
+    'lease', now + ARGV[4], 'hints', 0, 'v', math.max(job[10], ARGV[7]))
   redis.call('ZADD', KEYS[4], now + ARGV[4], ARGV[1])
   if not ended and job[7] then
     finish('cancelled', job[7], '{}', {})
