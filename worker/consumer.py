@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 from celery.worker.consumer import Consumer
 
 from api_client.contract import TASK_PREFIX
+from api_client.errors import StoreUnavailable
 from api_client.hints import HINT_HEADER
+from worker.forking import no_fork
 from worker.runner import no_such_agent
 
 log = logging.getLogger(__name__)
@@ -19,7 +22,7 @@ RETRY_S = 4.0
 """The longest pause between two tries to reach a broker that is away; Celery's is 30 s."""
 
 
-def with_calm_leave(base: type[Consumer]) -> type[Consumer]:
+def with_calm_leave(base: type[Consumer], missed: Callable[[str], None]) -> type[Consumer]:
     """The app's consumer class, which gives back no messages over a connection that is lost.
 
     And which fails no job for an agent that only other workers have.
@@ -28,6 +31,9 @@ def with_calm_leave(base: type[Consumer]) -> type[Consumer]:
     back into the queue over the very connection that has gone: that ends the whole worker. For
     jobs such a message is a hint like any other. Other tasks that acknowledge late are delivered
     again after the visibility timeout, as after a crash, and not while they still run.
+
+    Args:
+        missed: told the id of a job whose hint has come to this worker in vain.
     """
 
     class AgentConsumer(base):  # type: ignore[misc, valid-type]
@@ -47,13 +53,18 @@ def with_calm_leave(base: type[Consumer]) -> type[Consumer]:
             Celery would record a failure. A hint is only dropped: the store has its job, and sweeps
             hint it until a worker that has the agent takes it up.
             """
-            task, job_id = str(message.headers.get("task")), message.headers.get("id")
+            task, job_id = str(message.headers.get("task")), str(message.headers.get("id"))
             if HINT_HEADER not in message.headers or not task.startswith(TASK_PREFIX):
                 super().on_unknown_task(body, message, exc)
                 return
             agent = task.removeprefix(TASK_PREFIX)
             log.error("job %s is left alone: %s", job_id, no_such_agent(agent))
             message.ack_log_error(log, self.connection_errors)
+            try:
+                with no_fork():
+                    missed(job_id)
+            except StoreUnavailable as error:
+                log.warning("job %s: hinted again late: %s", job_id, error)
 
     return AgentConsumer
 

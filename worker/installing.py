@@ -54,7 +54,9 @@ def install(
     app.register_task(signal_task(service))
     app.register_task(cancel_task(service))
     app.control_cls = with_durable_revoke(symbol_by_name(str(app.control_cls)), service)  # type: ignore[assignment]
-    app.conf.worker_consumer = with_calm_leave(symbol_by_name(app.conf.worker_consumer))
+    app.conf.worker_consumer = with_calm_leave(
+        symbol_by_name(app.conf.worker_consumer), lambda job_id: service.store.missed(job_id)
+    )
     app.steps["worker"].add(Keeper)
     app.steps["consumer"].add(Onlookers)
     app.stepkeeper = service  # type: ignore[attr-defined]

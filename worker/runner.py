@@ -132,6 +132,7 @@ class Runner:
             self.shelf.put(job_id, kept)
         if isinstance(claim, NotClaimed) and claim.why == "unknown":
             log.error("job %s is left alone: %s", job_id, no_such_agent(claim.detail))
+            patiently(lambda: self.store.missed(job_id), self.settings.patience_s)
         return _nothing_to_run(claim)
 
     def _claim(self, job_id: str, alone: bool, known: Mark | None) -> Claim:

@@ -24,6 +24,7 @@
 --   owner nonce lease            who holds it, for which attempt, until when (ms)
 --   taken                        nonce of the last claim, also when nobody holds it any more
 --   tries hints                  starts at this step, the one that runs included; hints in a row
+--   missed                       the last hint came to a worker that could do nothing with it
 --   run                          number of the last commit, a blank, the loop's small state (JSON)
 --   pause signal answered        open pause, the signal not yet consumed, the last one that was
 --   kept asked labels            of the open pause: how far its timetable has been kept, since

@@ -5,7 +5,9 @@ from __future__ import annotations
 from celery.result import AsyncResult
 
 from api_client.contract import JobStatus
+from api_client.keys import Keys
 from tests.support.lab import Lab
+from tests.support.workers import eventually
 
 OTHERS = "tests.support.leaky_agents"
 
@@ -14,6 +16,10 @@ def test_a_job_is_left_for_a_worker_that_has_its_agent(lab: Lab) -> None:
     other = lab.worker("other@test", agents=OTHERS)
     job_id = lab.submit("work")
     other.wait_line(f"job {job_id} is left alone: this worker does not have the agent 'plan'")
+    eventually(
+        lambda: lab.redis.hexists(Keys(0).job(job_id), "missed"),
+        "the next hint is known to be no repetition",
+    )
     lab.wait_heard()
     result: AsyncResult[str] = AsyncResult(job_id, app=lab.plain)
     assert result.state == "PENDING", "a hint that comes to the wrong worker is no failure"

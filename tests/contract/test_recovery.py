@@ -113,6 +113,24 @@ def test_a_hint_that_is_sent_again_soon_is_told_from_others(world: World) -> Non
     assert told == [True, True, False, False], "after 2, 4 and 7 minutes, and after 7 once more"
 
 
+def test_a_hint_behind_one_that_was_missed_is_no_repetition(world: World) -> None:
+    submit(world)
+    world.store.missed(JOB)
+    told = []
+    for _ in range(2):
+        world.advance(CAP)
+        told += [hint.again for hint in sweep(world)]
+    assert told == [False, True], "only the one behind it"
+    due = world.due_in(JOB)
+    assert due is not None
+    assert due > GRACE, "the time between them grows all the same"
+
+
+def test_nothing_is_noted_of_a_job_that_is_gone(world: World) -> None:
+    world.store.missed(JOB)
+    assert world.left_behind() == []
+
+
 @pytest.mark.parametrize("status", [JobStatus.RUNNING, JobStatus.WAITING, *ENDED])
 def test_what_comes_to_be_hinted_by_a_sweep_is_no_repetition(
     world: World, status: JobStatus

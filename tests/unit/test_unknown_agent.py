@@ -31,6 +31,9 @@ def test_its_tries_are_not_counted_and_the_log_says_what_to_do(
     (told, *_) = [record for record in caplog.records if record.levelno == logging.ERROR]
     assert "job j is left alone: this worker does not have the agent 'desk'" in told.getMessage()
     assert "STEPKEEPER_AGENTS" in told.getMessage()
+    store.skip(10)
+    [hint] = store.sweep(limit=10, grace_ms=1000, cap_ms=100_000)
+    assert not hint.again, "the one before it was taken in vain"
     own = InlineWorker([clerk("desk")], store=store)
     own.run("j")
     assert own.result("j").answer == "I am desk."

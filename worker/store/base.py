@@ -199,7 +199,8 @@ class Hint:
     A paused one is not to be hinted: its timetable asks for something.
 
     Attributes:
-        again: it has been hinted before, not long ago: if no hint was lost, it stands in its queue.
+        again: it has been hinted before, not long ago: if no hint was lost or missed, it
+            stands in its queue.
     """
 
     spec: JobSpec
@@ -371,6 +372,12 @@ class CheckpointStore(JobStore, Protocol):
 
         Returns the parent's spec if it waits and should be hinted. One that is running looks
         again before it waits.
+        """
+
+    def missed(self, job_id: str) -> None:
+        """A hint has come to somebody who could do nothing with it: there may be no other.
+
+        The next one is no repetition, however soon it comes (``Hint.again``).
         """
 
     def sweep(self, *, limit: int, grace_ms: int, cap_ms: int) -> list[Hint]:

@@ -329,6 +329,13 @@ class MemoryStore(MemoryCallers):
             job.woken = job.woken or job.status is JobStatus.RUNNING
             return None
 
+    def missed(self, job_id: str) -> None:
+        """See ``CheckpointStore.missed``."""
+        with self._lock:
+            job = self._find(job_id)
+            if job is not None:
+                job.missed = True
+
     def sweep(self, *, limit: int, grace_ms: int, cap_ms: int) -> list[Hint]:
         """See ``CheckpointStore.sweep``."""
         hints: list[Hint] = []
@@ -356,7 +363,8 @@ class MemoryStore(MemoryCallers):
             if job.start_by is not None and job.start_by > now:
                 wait = min(wait, job.start_by - now)
             job.due = now + wait
-            again = job.status is JobStatus.QUEUED and wait < cap_ms
+            again = job.status is JobStatus.QUEUED and wait < cap_ms and not job.missed
+            job.missed = False
             hints.append(Hint(job.spec, job.status, again))
         return len(chosen), [*hints, *self._sweep_lanes()]
 

@@ -30,6 +30,7 @@ class Record:
     seq: int = 0
     tries: int = 0
     hints: int = 0
+    missed: bool = False
     owner: str | None = None
     nonce: str | None = None
     taken: str = ""

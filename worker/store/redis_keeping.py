@@ -8,7 +8,13 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from api_client.connection import translated
-from api_client.contract import DEFAULT_RETENTION_S, AgentInfo, JobSpec, JobStatus
+from api_client.contract import (
+    DEFAULT_RETENTION_S,
+    JOB_ID_PATTERN,
+    AgentInfo,
+    JobSpec,
+    JobStatus,
+)
 from api_client.errors import JobUnreadable
 from api_client.keys import AGENTS
 from api_client.records import dumps, spec_of, told_place
@@ -94,6 +100,11 @@ class RedisKeeping(RedisJobStore):
         args: list[Argument] = [post_id, number, state, error, delay_ms, POSTED_KEPT]
         args.append("" if counts else "1")
         self._call("note_post", names, args)
+
+    def missed(self, job_id: str) -> None:
+        """See ``CheckpointStore.missed``."""
+        if JOB_ID_PATTERN.fullmatch(job_id):
+            self._call("missed", [self._keys(job_id).job(job_id)], [])
 
     def wake(self, job_id: str) -> JobSpec | None:
         """See ``CheckpointStore.wake``."""

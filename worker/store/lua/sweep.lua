@@ -5,8 +5,8 @@
 -- ARGV  1 most jobs to look at  2 time (ms) to give a hint before the next one; doubles with each
 --       3 the longest such time (ms)
 -- Returns {how many were looked at, {id, status, spec, …}, {id, …}}: three for each job to hint, and
--- those of them that have been hinted already and whose time has not grown to the longest. A paused
--- one stands in the due index if its timetable asks for something: it is returned as well, for its
+-- those of them that have been hinted already and whose time has not grown to the longest, unless a
+-- hint has been missed since (missed.lua). A paused one stands in the due index if its timetable asks for something: it is returned as well, for its
 -- time has come. A job with a tenant that could run waits for its turn instead, and is returned when
 -- that has come. Records are reached through their prefix: the index names them, and they lie in the
 -- same slot.
@@ -19,7 +19,8 @@ local looked_at, found, again = 0, {}, {}
 for _, id in ipairs(redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now, 'LIMIT', 0, ARGV[1])) do
   local key = KEYS[2] .. id
   looked_at = looked_at + 1
-  local job = redis.call('HMGET', key, 'status', 'lease', 'spec', 'kept', 'tenant', 'turn')
+  local job = redis.call('HMGET', key, 'status', 'lease', 'spec', 'kept', 'tenant', 'turn',
+    'missed')
   local status = job[1]
   local lease = tonumber(job[2] or 0)
   if not status then
@@ -40,7 +41,9 @@ for _, id in ipairs(redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now, 'LIMIT', 0
     found[#found + 1] = id
     found[#found + 1] = status
     found[#found + 1] = job[3]
-    if status == 'queued' and wait < tonumber(ARGV[3]) then
+    if job[7] then
+      redis.call('HDEL', key, 'missed')
+    elseif status == 'queued' and wait < tonumber(ARGV[3]) then
       again[#again + 1] = id
     end
   end
