@@ -172,8 +172,7 @@ class Keeper(bootsteps.StartStopStep):
                 )
             for hint in hints:
                 with no_fork():
-                    if not (hint.again and backlog.holds(hint.spec)):
-                        self._follow(hint)
+                    self._try_to_follow(hint, backlog)
                 if self._broker_away:
                     break
             count += len(hints)
@@ -189,6 +188,16 @@ class Keeper(bootsteps.StartStopStep):
             with no_fork():
                 self._broker_away = not reachable(self._service.app)
         return self._broker_away
+
+    def _try_to_follow(self, hint: Hint, backlog: Backlog) -> None:
+        """Hint a job, unless that is no news; one that cannot be routed keeps no other waiting."""
+        try:
+            if not (hint.again and backlog.holds(hint.spec)):
+                self._follow(hint)
+        except (StoreUnavailable, OperationalError):
+            raise
+        except Exception:
+            log.exception("job %s: its hint cannot be sent; tried again", hint.spec.job_id)
 
     def _follow(self, hint: Hint) -> None:
         """Hint a job; if it is paused, first do what its timetable asks for."""
