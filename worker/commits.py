@@ -45,6 +45,7 @@ class Commits:
         self._store = store
         self._job_id = claim.spec.job_id
         self._epoch = claim.epoch
+        self._nonce = claim.nonce
         self._seq = claim.seq
         self._patience_s = patience_s
         self._clock_ms = clock_ms
@@ -57,7 +58,7 @@ class Commits:
 
     def _ticket(self) -> Ticket:
         self._seq += 1
-        return Ticket(self._job_id, self._epoch, self._seq)
+        return Ticket(self._job_id, self._epoch, self._seq, self._nonce)
 
     def begin(self, progress: Progress) -> None:
         """Send progress on its way; ``commit`` or ``arrived`` must come next."""

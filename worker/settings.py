@@ -38,7 +38,7 @@ class Settings(Sizes, Protection, FlowSettings):
         slice_steps: model replies after which a job goes back to the queue.
         shared_slice_steps: the same while jobs of other tenants wait for the slot.
         hint_grace_s: seconds a hint gets before a sweep sends another; doubles with each. While
-            messages wait in the job's queue, another is sent only every hint_cap_s.
+            messages wait in the job's queue, the third is sent, and then one every hint_cap_s.
         hint_cap_s: the longest such time.
         publish_grace_s: seconds a worker has to publish an outcome before another may.
         patience_s: seconds a commit is tried again while Redis is away.

@@ -397,3 +397,20 @@ def test_a_tenants_job_whose_agent_is_unknown_keeps_no_other_from_its_turn(world
     world.advance(MINUTE)
     assert hinted(world) == [JOB]
     assert take(world, agents=["shop"]).tries == 1
+
+
+def test_the_same_epoch_of_another_claim_is_fenced(world: World) -> None:
+    """A server that has lost its last second gives an epoch once more, to somebody else."""
+    submit(world)
+    held = take(world, nonce="n")
+    lost = Ticket(JOB, held.epoch, held.seq + 1, "lost")
+    progress = Progress(run_json(1), "reply", {}, [])
+    assert world.store.commit(lost, progress) == "fenced"
+    assert world.store.settle(lost, progress, Settlement(JobStatus.QUEUED)) is None
+    mine = Ticket(JOB, held.epoch, held.seq + 1, "n")
+    assert world.store.commit(mine, progress) == "committed"
+    assert world.store.commit(mine, progress) == "committed", "the same commit once more"
+    last = replace(mine, seq=mine.seq + 1)
+    for _ in range(2):
+        queued = world.store.settle(last, progress, Settlement(JobStatus.QUEUED))
+        assert queued is JobStatus.QUEUED

@@ -113,6 +113,17 @@ def test_a_hint_that_is_sent_again_soon_is_told_from_others(world: World) -> Non
     assert told == [True, True, False, False], "after 2, 4 and 7 minutes, and after 7 once more"
 
 
+def test_one_early_repetition_is_sent_whatever_waits(world: World) -> None:
+    """A hint that was lost in a queue that is never empty must not wait for the longest time."""
+    submit(world)
+    told = []
+    for _ in range(6):
+        world.advance(MINUTE)
+        hints = world.store.sweep(limit=9, grace_ms=SECOND, cap_ms=60 * MINUTE)
+        told += [hint.again for hint in hints]
+    assert told == [True, True, False, True, True, True]
+
+
 def test_a_hint_behind_one_that_was_missed_is_no_repetition(world: World) -> None:
     submit(world)
     world.store.missed(JOB)

@@ -13,11 +13,14 @@ import pytest
 from api_client.connection import connect
 from api_client.contract import JobSpec
 from worker.agent import Agent
+from worker.commits import Commits
 from worker.ends import HandedOver
 from worker.inline import _Unrenewed
 from worker.models.function import FunctionModel
 from worker.models.scripted import act
 from worker.runner import Runner, RunnerSettings
+from worker.state import RunState
+from worker.store.base import Claimed, Progress
 from worker.store.redis import RedisCheckpointStore
 from worker.tools import tool
 
@@ -70,3 +73,31 @@ def test_messages_of_a_lost_second_are_shown_to_no_model(redis_url: str) -> None
     one.slice()
     assert "two1" in str(stored)
     assert one.asked[-1][: len(stored)] == [dict(message) for message in stored]
+
+
+def test_who_holds_a_lost_claim_writes_nothing_more(redis_url: str) -> None:
+    client: Any = connect(redis_url)
+    store = RedisCheckpointStore(client)
+    store.create(JobSpec(job_id="j", agent="a", input="go"))
+    before = {key: client.dump(key) for key in client.keys("{sk:*")}
+    first = _claim(store, "one")
+    first.commit(_said("one"))
+    client.flushdb()
+    for key, value in before.items():
+        client.restore(key, 0, value)
+    second = _claim(store, "two")
+    second.commit(_said("two"))
+    assert [answer.verdict for answer in first.commit(_said("late"))] == ["fenced"]
+    assert [answer.verdict for answer in second.commit(_said("two, again"))] == ["committed"]
+    assert [message["content"] for message in store.messages("j")] == ["two", "two, again"]
+
+
+def _claim(store: RedisCheckpointStore, owner: str) -> Commits:
+    claim = store.claim("j", owner=owner, nonce=owner, lease_ms=60_000, max_tries=5)
+    assert isinstance(claim, Claimed)
+    assert claim.epoch == 1
+    return Commits(store, claim, 1.0, lambda: 0)
+
+
+def _said(text: str) -> Progress:
+    return Progress(RunState().dump(), "reply", {}, [{"role": "user", "content": text}])

@@ -130,11 +130,22 @@ Claim = Claimed | ToPublish | NotClaimed
 
 @dataclass(frozen=True, slots=True)
 class Ticket:
-    """A runner's right to write: which job, under which fencing token, as which commit."""
+    """A runner's right to write: which job, under which fencing token, as which commit.
+
+    Attributes:
+        nonce: of the claim. A server that has lost its last second gives an epoch once more, to
+            somebody else's claim; then the epoch alone would fence nobody. Empty: not compared.
+    """
 
     job_id: str
     epoch: int
     seq: int
+    nonce: str = ""
+
+    @property
+    def token(self) -> str:
+        """The fencing token as scripts compare it."""
+        return f"{self.epoch} {self.nonce}" if self.nonce else str(self.epoch)
 
 
 @dataclass(frozen=True, slots=True)

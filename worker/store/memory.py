@@ -41,6 +41,9 @@ from worker.store.memory_posts import told_as
 from worker.store.memory_record import Record, next_id
 from worker.store.outcomes import expired_outcome, poison_outcome
 
+SURELY_SENT = 3
+"""The repetition of a hint that is sent whatever waits in the queue."""
+
 
 class MemoryStore(MemoryCallers):
     """``CheckpointStore`` in a dict, behind one lock; see ``MemoryCallers``."""
@@ -173,7 +176,7 @@ class MemoryStore(MemoryCallers):
     def _holds(self, job: Record | None, ticket: Ticket) -> bool:
         return (
             job is not None
-            and job.epoch == ticket.epoch
+            and _is_of(job, ticket)
             and job.status is JobStatus.RUNNING
             and job.seq + 1 == ticket.seq
         )
@@ -182,7 +185,7 @@ class MemoryStore(MemoryCallers):
         """See ``CheckpointStore.commit``."""
         with self._lock:
             job = self._find(ticket.job_id)
-            if job is None or job.epoch != ticket.epoch or job.status is not JobStatus.RUNNING:
+            if job is None or not _is_of(job, ticket) or job.status is not JobStatus.RUNNING:
                 return "fenced"
             if job.seq == ticket.seq:
                 return _wanted(job)
@@ -215,7 +218,7 @@ class MemoryStore(MemoryCallers):
         """See ``CheckpointStore.settle``."""
         with self._lock:
             job = self._find(ticket.job_id)
-            if job is None or job.epoch != ticket.epoch:
+            if job is None or not _is_of(job, ticket):
                 return None
             if job.seq == ticket.seq and job.status is not JobStatus.RUNNING:
                 return job.status
@@ -363,7 +366,8 @@ class MemoryStore(MemoryCallers):
             if job.start_by is not None and job.start_by > now:
                 wait = min(wait, job.start_by - now)
             job.due = now + wait
-            again = job.status is JobStatus.QUEUED and wait < cap_ms and not job.missed
+            stands = job.status is JobStatus.QUEUED and job.hints != SURELY_SENT and wait < cap_ms
+            again = stands and not job.missed
             job.missed = False
             hints.append(Hint(job.spec, job.status, again))
         return len(chosen), [*hints, *self._sweep_lanes()]
@@ -399,6 +403,11 @@ class MemoryStore(MemoryCallers):
 
 def _failed(job: Record) -> bool:
     return job.status is JobStatus.FAILED
+
+
+def _is_of(job: Record, ticket: Ticket) -> bool:
+    """Whether a ticket is of the job's last claim."""
+    return job.epoch == ticket.epoch and ticket.nonce in ("", job.taken)
 
 
 def _wanted(job: Record) -> CommitAnswer:

@@ -158,18 +158,18 @@ class RedisCheckpointStore(RedisKeeping):
         return Wire(self._redis, SCRIPTS.text("commit"))
 
     @cached_property
-    def _heads(self) -> dict[tuple[str, int], Head]:
+    def _heads(self) -> dict[tuple[str, str], Head]:
         return {}
 
-    def _commit_head(self, job_id: str, epoch: int) -> Head:
+    def _commit_head(self, job_id: str, token: str) -> Head:
         """What is the same in all commits of a claim; the latest are kept."""
-        head = self._heads.get((job_id, epoch))
+        head = self._heads.get((job_id, token))
         if head is None:
             keys = self._keys(job_id).of_job(job_id)
-            words = ["EVALSHA", SCRIPTS.digest("commit"), str(len(keys)), *keys, str(epoch)]
+            words = ["EVALSHA", SCRIPTS.digest("commit"), str(len(keys)), *keys, token]
             if len(self._heads) >= MOST_HEADS:
                 self._heads.clear()
-            head = self._heads[job_id, epoch] = Head(words)
+            head = self._heads[job_id, token] = Head(words)
         return head
 
     def commit(self, ticket: Ticket, progress: Progress) -> CommitAnswer:
@@ -195,13 +195,13 @@ class RedisCheckpointStore(RedisKeeping):
         ]
         general = partial(self._commit_by_general_way, ticket, args)
         call = CommitCall(general, self._where, self._told_of_commits)
-        command = self._commit_head(ticket.job_id, ticket.epoch).packed(args)
+        command = self._commit_head(ticket.job_id, ticket.token).packed(args)
         call.send(self._wire, command, before, hold)
         return call
 
     def _commit_by_general_way(self, ticket: Ticket, args: Sequence[str | bytes]) -> Any:
         keys = self._keys(ticket.job_id).of_job(ticket.job_id)
-        return self._call("commit", keys, [ticket.epoch, *args])
+        return self._call("commit", keys, [ticket.token, *args])
 
     def settle(
         self, ticket: Ticket, progress: Progress, settlement: Settlement
@@ -211,7 +211,7 @@ class RedisCheckpointStore(RedisKeeping):
         run, *event = _stored_progress(ticket, progress)
         args: list[Argument] = [
             ticket.job_id,
-            ticket.epoch,
+            ticket.token,
             ticket.seq,
             run,
             settlement.status,

@@ -1,7 +1,7 @@
 -- Make one piece of progress durable. The hot path: three keys, one round trip.
 --
 -- KEYS  1 record  2 transcript  3 trace
--- ARGV  1 epoch  2 number of this commit  3 that number, a blank, the run state (JSON)  
+-- ARGV  1 epoch, or epoch and nonce of the claim  2 number of this commit  3 that number, a blank, the run state (JSON)  
 --       4 event kind  5 event data (JSON)
 --       6 "1" if the signal that was waiting is consumed by this commit
 --       7 number of the last message of a person that this commit shows to the model, or ""
@@ -10,8 +10,8 @@
 -- messages of people wait.
 -- The same commit sent again (its reply was lost) is recognised by its number.
 local job = redis.call('HMGET', KEYS[1], 'epoch', 'run', 'status', 'cancel', 'tries',
-  'halt', 'mail', 'heard')
-if job[1] ~= ARGV[1] or job[3] ~= 'running' then
+  'halt', 'mail', 'heard', 'taken')
+if job[3] ~= 'running' or (job[1] ~= ARGV[1] and job[1] .. ' ' .. (job[9] or '') ~= ARGV[1]) then
   return 0
 end
 local committed = 1

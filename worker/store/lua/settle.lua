@@ -1,7 +1,7 @@
 -- Give the lease back: pause, back off, hand over, or end the job, with its last messages.
 --
 -- KEYS  see shared/desk.lua
--- ARGV  1 job id  2 epoch  3 number of this commit  4 that number, a blank, the run state
+-- ARGV  1 job id  2 epoch, or epoch and nonce of the claim  3 number of this commit  4 that number, a blank, the run state
 --       5 new status (paused, waiting, queued, succeeded, failed)
 --       6 pause or outcome (JSON), or ""  7 delay (ms) until a sweep looks at the job; the
 --       owner of a job that ended may publish it alone for that long
@@ -14,8 +14,9 @@
 -- job with a tenant that is handed over is hinted when it is among these. The same commit sent again is recognised by its number.
 --@include desk
 --@include turns
-local job = redis.call('HMGET', KEYS[1], 'epoch', 'run', 'status', 'cancel', 'agent', 'tenant')
-if job[1] ~= ARGV[2] then
+local job = redis.call('HMGET', KEYS[1], 'epoch', 'run', 'status', 'cancel', 'agent', 'tenant',
+  'taken')
+if not job[1] or (job[1] ~= ARGV[2] and job[1] .. ' ' .. (job[7] or '') ~= ARGV[2]) then
   return {'fenced'}
 end
 local seq = job[2] and string.match(job[2], '^%d+') or '0'

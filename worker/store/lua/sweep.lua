@@ -6,10 +6,10 @@
 --       3 the longest such time (ms)
 -- Returns {how many were looked at, {id, status, spec, …}, {id, …}}: three for each job to hint, and
 -- those of them that have been hinted already and whose time has not grown to the longest, unless a
--- hint has been missed since (missed.lua). A paused one stands in the due index if its timetable asks for something: it is returned as well, for its
--- time has come. A job with a tenant that could run waits for its turn instead, and is returned when
--- that has come. Records are reached through their prefix: the index names them, and they lie in the
--- same slot.
+-- hint has been missed since (missed.lua). A paused one stands in the due index if its timetable asks
+-- for something: it is returned as well, for its time has come. A job with a tenant that could run
+-- waits for its turn instead, and is returned when that has come. Records are reached through their
+-- prefix: the index names them, and they lie in the same slot.
 --@include lists
 --@include turns
 local could_run = {queued = true, waiting = true, running = true}
@@ -43,7 +43,8 @@ for _, id in ipairs(redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now, 'LIMIT', 0
     found[#found + 1] = job[3]
     if job[7] then
       redis.call('HDEL', key, 'missed')
-    elseif status == 'queued' and wait < tonumber(ARGV[3]) then
+    elseif status == 'queued' and hints ~= 3 and wait < tonumber(ARGV[3]) then
+      -- the third is sent whatever waits: what was lost must not wait for minutes
       again[#again + 1] = id
     end
   end
