@@ -28,6 +28,10 @@ from worker.telemetry.observer import NOBODY, Observer
 log = logging.getLogger(__name__)
 
 
+NONCE_LENGTH = 12
+"""Hexadecimal digits that tell a claim from all others of its job; each commit shows them."""
+
+
 @dataclass(frozen=True, slots=True)
 class RunnerSettings:
     """What a runner goes by.
@@ -136,7 +140,7 @@ class Runner:
         return _nothing_to_run(claim)
 
     def _claim(self, job_id: str, alone: bool, known: Mark | None) -> Claim:
-        nonce = uuid.uuid4().hex
+        nonce = uuid.uuid4().hex[:NONCE_LENGTH]
         return patiently(
             lambda: self.store.claim(
                 job_id,
