@@ -90,7 +90,6 @@ class EventBus:
         self._waiting: deque[_Group] = deque(maxlen=MOST_WAITING)
         self._sending: list[_Group] = []
         self._thread: threading.Thread | None = None
-        self._closed = False
         self._closing = threading.Event()
         self._connection: Any = None
         self._dispatcher: Any = None
@@ -101,7 +100,7 @@ class EventBus:
             return
         with self._changed:
             self._waiting.append(_Group(time.time(), events))
-            if self._thread is None and not self._closed:
+            if self._thread is None and not self._closing.is_set():
                 self._thread = threading.Thread(
                     target=self._run, name="stepkeeper-events", daemon=True
                 )
@@ -128,7 +127,6 @@ class EventBus:
     def close(self) -> None:
         """Send what waits, for a second at most, and no more."""
         with self._changed:
-            self._closed = True
             self._closing.set()
             self._changed.notify()
         if self._thread is not None:
@@ -150,7 +148,7 @@ class EventBus:
     def _take(self) -> list[_Group]:
         """What waits; nothing when it is over."""
         with self._changed:
-            self._changed.wait_for(lambda: self._waiting or self._closed)
+            self._changed.wait_for(lambda: self._waiting or self._closing.is_set())
             count = min(MOST_AT_ONCE, len(self._waiting))
             self._sending = [self._waiting.popleft() for _ in range(count)]
             return self._sending

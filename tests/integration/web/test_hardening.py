@@ -40,19 +40,9 @@ def every_route(api: httpx.Client) -> list[tuple[str, str]]:
         for method in methods
         if not path.endswith("/events") or method != "get"
     ]
-    console = (
-        "/",
-        "/login",
-        "/inbox",
-        "/jobs",
-        "/workers",
-        "/flow",
-        "/jobs/x",
-        "/static/desk.js",
-        "/%00",
-        "/..",
-    )
-    return found + [(method, path) for path in console for method in ("GET", "POST", "DELETE")]
+    return found + [
+        (method, path) for path in (*CONSOLE, "/..") for method in ("GET", "POST", "DELETE")
+    ]
 
 
 def test_every_route_has_the_headers_of_safety_and_no_error_of_the_server(
