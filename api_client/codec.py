@@ -23,10 +23,18 @@ _LEVEL = 4
 
 def encode(text: str) -> str | bytes:
     """What is stored in place of a text: a long one compressed, if that makes it smaller."""
+    return encode_bytes(text.encode()) if is_long(text) else text
+
+
+def encode_bytes(data: bytes) -> bytes:
+    """The same of a text in UTF-8."""
+    return pack(data) if is_long(data) else data
+
+
+def is_long(text: str | bytes) -> bool:
+    """Whether a text is to be compressed."""
     threshold = sizes().compress_over_bytes
-    if not threshold or len(text) <= threshold:
-        return text
-    return pack(text.encode())
+    return 0 < threshold < len(text)
 
 
 def pack(data: bytes) -> bytes:

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from pydantic_core import PydanticSerializationError, to_json
 
-Written = TypeVar("Written", str, str | bytes)
+Written = TypeVar("Written", str, bytes, str | bytes)
 
 RUN_KEYS = {
     "version": "w",

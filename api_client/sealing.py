@@ -24,7 +24,7 @@ from typing import Any
 
 from pydantic_core import to_json
 
-from api_client.codec import MARK, decode, encode
+from api_client.codec import MARK, decode, encode, encode_bytes
 from api_client.errors import InvalidInput
 from api_client.protection import protection
 
@@ -201,6 +201,12 @@ def seal(text: str, job_id: str, place: str) -> str | bytes:
         return packed
     data = packed.encode() if isinstance(packed, str) else packed
     return ring.seal(data, job_id, place)
+
+
+def seal_bytes(data: bytes, job_id: str, place: str) -> bytes:
+    """The same of a text in UTF-8."""
+    packed, ring = encode_bytes(data), keyring()
+    return ring.seal(packed, job_id, place) if ring else packed
 
 
 def unseal(stored: bytes, job_id: str, place: str) -> bytes:

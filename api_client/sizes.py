@@ -146,19 +146,21 @@ def size_of(value: Any) -> int:
     size, rest = 0, [value]
     while rest:
         item = rest.pop()
-        if isinstance(item, str):
+        if type(item) is str:  # texts and dicts are asked for first: messages have little else
             size += (len(item) if item.isascii() else utf8_length(item)) + 3
-        elif type(item) is dict:  # asked first: whether something is a Mapping takes far longer
+        elif type(item) is dict or isinstance(item, Mapping):
             size += 3
-            rest += item
-            rest += item.values()
-        elif isinstance(item, Mapping):
-            size += 3
-            rest += item.keys()
-            rest += item.values()
+            for name, inner in item.items():
+                size += (len(name) if name.isascii() else utf8_length(name)) + 3
+                if type(inner) is str:
+                    size += (len(inner) if inner.isascii() else utf8_length(inner)) + 3
+                else:
+                    rest.append(inner)
         elif isinstance(item, (list, tuple)):
             size += 3
             rest += item
+        elif isinstance(item, str):
+            size += utf8_length(item) + 3
         else:
             size += 6  # as much as "false,"
     return size

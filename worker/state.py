@@ -7,6 +7,7 @@ its size does not grow with the number of steps.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
+from operator import attrgetter
 from typing import Any
 
 from api_client.runs import read_run, read_usage, write_run
@@ -96,11 +97,8 @@ class RunState:
 
     def dump(self) -> str:
         """The state as compact JSON; fields that hold their defaults are left out."""
-        data: dict[str, Any] = {"usage": self.usage.dump()}
-        for name in _PLAIN:
-            value = getattr(self, name)
-            if value:
-                data[name] = value
+        data = {name: value for name, value in zip(_PLAIN, _plain_of(self), strict=True) if value}
+        data["usage"] = self.usage.dump()
         repeats = self.repeats
         if repeats.times:
             data["repeats"] = [repeats.action, repeats.observation, repeats.times]
@@ -118,3 +116,5 @@ class RunState:
 
 
 _PLAIN = tuple(f.name for f in fields(RunState) if f.name not in ("usage", "repeats"))
+
+_plain_of = attrgetter(*_PLAIN)

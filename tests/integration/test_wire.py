@@ -5,14 +5,19 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import socket
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import redis
+from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import ResponseError
+from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from api_client.connection import connect
 from api_client.contract import JobSpec
@@ -21,7 +26,7 @@ from tests.support.proxy import Proxy
 from worker.embedded import EmbeddedServer
 from worker.store.base import Claimed, Progress, Ticket, Underway
 from worker.store.redis import RedisCheckpointStore
-from worker.store.wire import MOST_IDLE, Head, Wire
+from worker.store.wire import MOST_IDLE, Head, Strand, Wire
 
 ODD = {"role": "tool", "content": "ü 漢 \x00 \r\n $5 " + "x" * 100_000 + "\ud800"}
 
@@ -252,7 +257,7 @@ def test_a_silent_server_is_asked_once(own_valkey: EmbeddedServer) -> None:
     os.kill(own_valkey.pid, signal.SIGSTOP)
     try:
         start = time.monotonic()
-        with pytest.raises(StoreUnavailable, match="Timeout"):
+        with pytest.raises(StoreUnavailable, match="no answer in time"):
             job.commit()
         assert time.monotonic() - start < 1.9
     finally:
@@ -301,7 +306,66 @@ def test_a_child_process_takes_no_connection_of_its_parent(redis_url: str, tmp_p
 
 
 def test_a_command_is_packed_as_redis_wants_it(redis_url: str) -> None:
-    wire = Wire(connect(redis_url))
-    echo = Head(["ECHO"])
+    client = connect(redis_url)
+    wire = Wire(client)
+    keep = Head(["EVAL", "redis.call('SET', KEYS[1], ARGV[1]) return 7", "1", "kept"])
     for text in ("", "x", "ä" * 70_000, "a\r\nb", "0"):
-        assert wire.send(echo.packed([text])).read() == text.encode()
+        assert wire.send(keep.packed([text.encode()])).read() == 7
+        assert client.get("kept") == text.encode()
+
+
+class Line:
+    """A strand whose other end is ours."""
+
+    def __init__(self) -> None:
+        self.socket, self.server = socket.socketpair()
+        self.socket.settimeout(5)
+        self.strand = Strand(SimpleNamespace(_sock=self.socket))
+
+
+@pytest.fixture
+def line() -> Iterator[Line]:
+    """A strand to this test."""
+    found = Line()
+    with found.socket, found.server:
+        yield found
+
+
+def test_answers_that_come_in_pieces_or_together_are_told_apart(line: Line) -> None:
+
+    def dribble() -> None:
+        for piece in (b":", b"1", b"2\r", b"\n:3\r\n:4\r\n:", b"5\r\n"):
+            line.server.sendall(piece)
+
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(dribble)
+        assert [line.strand.read() for _ in range(4)] == [12, 3, 4, 5]
+
+
+def test_a_refusal_spoils_no_answer_behind_it(line: Line) -> None:
+    line.server.sendall(b"-NOSCRIPT no matching script\r\n:1\r\n")
+    with pytest.raises(ResponseError, match="NOSCRIPT no matching script"):
+        line.strand.read()
+    assert line.strand.read() == 1
+
+
+@pytest.mark.parametrize("answer", [b"+OK\r\n", b"$1\r\n7\r\n", b">2\r\n", b"\r\n"])
+def test_an_answer_that_is_no_number_is_none(line: Line, answer: bytes) -> None:
+    line.server.sendall(answer)
+    with pytest.raises(RedisConnectionError, match="no number"):
+        line.strand.read()
+
+
+def test_a_server_that_hangs_up_in_the_middle_of_an_answer_has_given_none(
+    line: Line,
+) -> None:
+    line.server.sendall(b":1")
+    line.server.close()
+    with pytest.raises(RedisConnectionError, match="has closed"):
+        line.strand.read()
+
+
+def test_a_server_that_takes_nothing_is_told_as_one(line: Line) -> None:
+    line.socket.settimeout(0.05)
+    with pytest.raises(RedisTimeoutError, match="takes nothing"):
+        line.strand.send(b"x" * 50_000_000, hold=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,15 +11,26 @@ from redis.connection import Connection
 from api_client.connection import Client
 
 
+class CountingSocket(socket.socket):
+    """A socket that counts what all of its kind send: each time is one round trip."""
+
+    def sendall(self, data: Any, flags: int = 0, /) -> None:
+        """Send one command, or one pipeline of them."""
+        CountingConnection.sent += 1
+        super().sendall(data, flags)
+
+
 class CountingConnection(Connection):
-    """A connection that counts what all of its kind send: each time is one round trip."""
+    """A connection whose sends are counted, together with those of all others of its kind."""
 
     sent = 0
 
-    def send_packed_command(self, command: Any, check_health: bool = True) -> None:
-        """Send one command, or one pipeline of them."""
-        CountingConnection.sent += 1
-        super().send_packed_command(command, check_health)  # type: ignore[no-untyped-call]
+    def _connect(self) -> CountingSocket:
+        plain = super()._connect()  # type: ignore[no-untyped-call]
+        seconds = plain.gettimeout()
+        counting = CountingSocket(fileno=plain.detach())
+        counting.settimeout(seconds)
+        return counting
 
 
 def counted(client: Client) -> Client:

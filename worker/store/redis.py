@@ -27,6 +27,7 @@ from api_client.records import (
     children_of,
     dumps,
     event_place,
+    json_bytes,
     read_mail,
     record_of,
     sealed_run,
@@ -36,7 +37,7 @@ from api_client.records import (
 )
 from api_client.runs import number, numbered, write_event
 from api_client.scripts import Argument
-from api_client.sealing import CannotOpen, keyring, locked, seal, unseal
+from api_client.sealing import CannotOpen, keyring, locked, seal, seal_bytes, unseal
 from worker.store.base import (
     Claim,
     Claimed,
@@ -186,11 +187,11 @@ class RedisCheckpointStore(RedisKeeping):
     def _send_commit(
         self, ticket: Ticket, progress: Progress, before: CommitCall | None, *, hold: bool
     ) -> CommitCall:
-        args: list[str | bytes] = [
-            str(ticket.seq),
+        args = [
+            b"%d" % ticket.seq,
             *_stored_progress(ticket, progress),
-            "1" if progress.consumes_signal else "0",
-            "" if progress.heard is None else str(progress.heard),
+            b"1" if progress.consumes_signal else b"0",
+            b"" if progress.heard is None else b"%d" % progress.heard,
             *_stored_messages(ticket, progress),
         ]
         general = partial(self._commit_by_general_way, ticket, args)
@@ -199,7 +200,7 @@ class RedisCheckpointStore(RedisKeeping):
         call.send(self._wire, command, before, hold)
         return call
 
-    def _commit_by_general_way(self, ticket: Ticket, args: Sequence[str | bytes]) -> Any:
+    def _commit_by_general_way(self, ticket: Ticket, args: Sequence[bytes]) -> Any:
         keys = self._keys(ticket.job_id).of_job(ticket.job_id)
         return self._call("commit", keys, [ticket.token, *args])
 
@@ -276,18 +277,19 @@ def _claimed(record: dict[str, str], messages: list[dict[str, Any]]) -> Claimed:
     )
 
 
-def _stored_progress(ticket: Ticket, progress: Progress) -> list[str | bytes]:
+def _stored_progress(ticket: Ticket, progress: Progress) -> list[bytes]:
     """The run state, and kind and data of the trace record, as they are stored."""
     job_id, place = ticket.job_id, event_place(progress.kind)
     run = sealed_run(job_id, number(ticket.seq, progress.run))
     kind, data = write_event(
-        progress.kind, progress.data, lambda value: seal(dumps(value), job_id, place)
+        progress.kind, progress.data, lambda value: seal_bytes(json_bytes(value), job_id, place)
     )
-    return [run, kind, data]
+    return [run.encode() if isinstance(run, str) else run, kind.encode(), data]
 
 
-def _stored_messages(ticket: Ticket, progress: Progress) -> list[str | bytes]:
-    return [seal(dumps(message), ticket.job_id, MESSAGE) for message in progress.messages]
+def _stored_messages(ticket: Ticket, progress: Progress) -> list[bytes]:
+    job_id = ticket.job_id
+    return [seal_bytes(json_bytes(message), job_id, MESSAGE) for message in progress.messages]
 
 
 def _stored(payload: Pause | Outcome | None, job_id: str) -> str | bytes:
