@@ -168,10 +168,13 @@ class EventBus:
 
     def _dispatch(self, batch: list[_Group]) -> None:
         late = time.time() - LATE_S
+        last = {group.job_id: group for group in batch}
         for group in batch:
             if group.at < late and group.shows_running:
                 continue
-            for kind, fields in group.events:
+            # What shows a running job is needed once a message: behind the last of its events.
+            needless = group.shows_running and group is not last[group.job_id]
+            for kind, fields in group.events[:-1] if needless else group.events:
                 self._dispatcher.send(kind, timestamp=group.at, **fields)
         self._dispatcher.flush(errors=False)
 

@@ -119,21 +119,23 @@ class Performer:
     ) -> ModelAnswer:
         if self.watch.nobody:
             return self._timed(ask, ModelAnswer)  # type: ignore[no-any-return]
-        with self.watch.asking(model.name, request) as answered:
-            return answered(self._timed(ask, ModelAnswer))
+        call = self.watch.asks(model.name, request)
+        with self.watch.around(call):
+            return self.watch.answered(call, self._timed(ask, ModelAnswer))
 
     async def _await_model(
         self, model: Model, areply: Callable[..., Any], request: ModelRequest
     ) -> ModelAnswer:
         start = self.clock_ms()
-        with self.watch.asking(model.name, request) as answered:
+        call = self.watch.asks(model.name, request)
+        with self.watch.around(call):
             try:
                 result: ModelReply | ModelError = await areply(request)
             except ModelError as error:
                 result = _silent(error)
             except Exception as error:  # noqa: BLE001 - becomes a pause
                 result = _bug(model, error)
-            return answered(ModelAnswer(result, self.clock_ms() - start))
+            return self.watch.answered(call, ModelAnswer(result, self.clock_ms() - start))
 
     def _model(self, named: Model | None) -> Model:
         model = named or self._own_model()
@@ -154,8 +156,9 @@ class Performer:
             self.context, texts=agent.texts, max_observation=agent.max_observation
         )
         answer = ToolAnswer(observation, round(tool.timeout * 1000))
-        with self.watch.running(call) as ended:
-            return ended(answer)
+        told = self.watch.runs(call)
+        with self.watch.around(told):
+            return self.watch.ended_with(told, answer)
 
     def _tool_call(self, call: CallTool) -> Callable[[], ToolAnswer]:
         return partial(self._run, call, partial(_invoke, self.agent, call, self.context))
@@ -163,8 +166,9 @@ class Performer:
     def _run(self, call: CallTool, run: Callable[[], Any]) -> ToolAnswer:
         if self.watch.nobody:
             return self._timed(run, ToolAnswer)  # type: ignore[no-any-return]
-        with self.watch.running(call) as ended:
-            return ended(self._timed(run, ToolAnswer))
+        told = self.watch.runs(call)
+        with self.watch.around(told):
+            return self.watch.ended_with(told, self._timed(run, ToolAnswer))
 
     def _timed(self, action: Callable[[], Any], wrap: Callable[[Any, int], Any]) -> Any:
         start = self.clock_ms()

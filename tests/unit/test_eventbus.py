@@ -203,6 +203,20 @@ def test_what_shows_a_running_job_is_not_sent_too_late(
     assert [one for message in broker.messages for one in message] == ["task-paused j"]
 
 
+def test_a_message_shows_a_running_job_once_behind_its_last_event(
+    bus: EventBus, broker: Broker
+) -> None:
+    broker.open.clear()
+    bus.send(event("first"))
+    assert broker.entered.wait(10)
+    for job_id in ("a", "b", "a"):
+        bus.send(event("step", job_id), state_shown(job_id, "STARTED"))
+    broker.open.set()
+    broker.wait(2)
+    shown = ["task-step a", "task-step b", "task-STARTED b", "task-step a", "task-STARTED a"]
+    assert broker.messages[1] == shown
+
+
 def test_the_last_events_are_sent_at_the_end(bus: EventBus, broker: Broker) -> None:
     for _ in range(3):
         bus.send(event("paused"))

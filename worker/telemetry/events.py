@@ -136,6 +136,8 @@ class EventObserver(Observer):
         send: takes events that belong together; must not block.
     """
 
+    heeds = frozenset({Committed, SliceEnded, JobResumed})
+
     def __init__(self, wanted: Callable[[], bool], send: Callable[..., object]) -> None:
         self._wanted = wanted
         self._send = send

@@ -38,6 +38,13 @@ _REDACTOR = Redactor()
 class LogObserver(Observer):
     """Writes to the logger ``stepkeeper.job``; each record has ``event`` and ``fields``."""
 
+    heeds = frozenset(
+        {
+            *(JobClaimed, ModelCalled, ToolCalled, Committed, SliceEnded),
+            *(JobEnded, LeaseLost, TakenOver, Swept),
+        }
+    )
+
     def note(self, moment: Moment) -> None:
         """See ``Observer.note``."""
         match moment:
@@ -47,10 +54,8 @@ class LogObserver(Observer):
                 self._model(moment)
             case ToolCalled():
                 self._tool(moment)
-            case Committed(place=place, step=step, kind=kind, spent=spent, model=model, ms=ms):
-                level = logging.INFO if spent else logging.DEBUG
-                fields = {"kind": kind, **_spent(spent, model), "ms": ms}
-                _say(level, "committed", place.spec.job_id, step, fields)
+            case Committed():
+                self._committed(moment)
             case SliceEnded(place=place, step=step, end=end):
                 level, event, fields = _how_it_ended(end)
                 _say(level, event, place.spec.job_id, step, fields)
@@ -82,8 +87,17 @@ class LogObserver(Observer):
         level = logging.WARNING if taken_over else logging.INFO
         _say(level, event, place.spec.job_id, 0, fields)
 
+    def _committed(self, moment: Committed) -> None:
+        spent = moment.spent
+        level = logging.INFO if spent else logging.DEBUG
+        if log.isEnabledFor(level):
+            fields = {"kind": moment.kind, **_spent(spent, moment.model), "ms": moment.ms}
+            _say(level, "committed", moment.place.spec.job_id, moment.step, fields)
+
     def _model(self, moment: ModelCalled) -> None:
         call, result = moment.call, moment.result
+        if not (isinstance(result, ModelError) or log.isEnabledFor(logging.INFO)):
+            return
         fields: dict[str, Any] = {"model": call.model, "ms": moment.ms}
         if isinstance(result, ModelError):
             fields |= {"error": kind_of(result), "text": _REDACTOR.error(str(result))}
@@ -93,6 +107,8 @@ class LogObserver(Observer):
         _say(logging.INFO, "model answered", call.place.spec.job_id, call.step, fields)
 
     def _tool(self, moment: ToolCalled) -> None:
+        if not log.isEnabledFor(logging.INFO):
+            return
         call, result = moment.call, moment.result
         fields: dict[str, Any] = {"tool": call.call.tool.name, "ms": moment.ms}
         if call.call.info.attempt > 1:

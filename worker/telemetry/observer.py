@@ -127,6 +127,9 @@ class Spent:
         return bool(self.prompt_tokens or self.completion_tokens or self.cost_micros)
 
 
+NOTHING = Spent()
+
+
 @dataclass(frozen=True, slots=True)
 class Committed:
     """The store has accepted a commit.
@@ -258,21 +261,40 @@ Moment = (
 
 
 class Observer:
-    """Told of what happens. This one does nothing of it; subclasses pick what they want."""
+    """Told of what happens. This one does nothing of it; subclasses pick what they want.
+
+    Attributes:
+        heeds: the moments that it wants to be told of; ``None``: all. There are several a step.
+    """
+
+    heeds: frozenset[type] | None = None
 
     def note(self, moment: Moment) -> None:
         """Something has happened. Called in the thread where it did; must not block."""
 
     def calling(self, call: Call) -> AbstractContextManager[None]:  # noqa: ARG002
         """Around a call of a model or a tool, in the context in which it runs."""
-        return nullcontext()
+        return _AROUND_NOTHING
 
     def headers(self, spec: JobSpec) -> dict[str, str]:  # noqa: ARG002
         """Message headers for a sub-job of this job."""
         return {}
 
+    def is_heeding(self, kind: type) -> bool:
+        """Whether it wants to be told of moments of this kind."""
+        return self.heeds is None or kind in self.heeds
 
-NOBODY = Observer()
+
+_AROUND_NOTHING = nullcontext()
+
+
+class _Nobody(Observer):
+    """Is told of everything and wants nothing."""
+
+    heeds = frozenset()
+
+
+NOBODY: Observer = _Nobody()
 
 
 class Several(Observer):
@@ -280,20 +302,34 @@ class Several(Observer):
 
     def __init__(self, observers: Sequence[Observer]) -> None:
         self.observers = tuple(observers)
+        self._around = [one for one in observers if _has_its_own_calling(one)]
+        self._heeding: dict[type, list[Observer]] = {}
+
+    def is_heeding(self, kind: type) -> bool:
+        """See ``Observer.is_heeding``."""
+        return any(observer.is_heeding(kind) for observer in self.observers)
 
     def note(self, moment: Moment) -> None:
         """See ``Observer.note``."""
-        for observer in self.observers:
+        kind = type(moment)
+        heeding = self._heeding.get(kind)
+        if heeding is None:
+            heeding = [observer for observer in self.observers if observer.is_heeding(kind)]
+            self._heeding[kind] = heeding
+        for observer in heeding:
             try:
                 observer.note(moment)
             except Exception:
-                log.exception("%s failed at %s", _name(observer), type(moment).__name__)
+                log.exception("%s failed at %s", _name(observer), kind.__name__)
+
+    def calling(self, call: Call) -> AbstractContextManager[None]:
+        """See ``Observer.calling``."""
+        return self._calling(call) if self._around else _AROUND_NOTHING
 
     @contextmanager
-    def calling(self, call: Call) -> Iterator[None]:
-        """See ``Observer.calling``."""
+    def _calling(self, call: Call) -> Iterator[None]:
         with ExitStack() as stack:
-            for observer in self.observers:
+            for observer in self._around:
                 try:
                     stack.enter_context(observer.calling(call))
                 except Exception:
@@ -313,3 +349,7 @@ class Several(Observer):
 
 def _name(observer: Observer) -> str:
     return type(observer).__name__
+
+
+def _has_its_own_calling(observer: Observer) -> bool:
+    return type(observer).calling is not Observer.calling

@@ -30,7 +30,7 @@ class WatchedStore(RedisCheckpointStore, SurveyStore):
 
     @property
     def _told_of_commits(self) -> Told | None:
-        return None if self.observer is NOBODY else self._note_commit
+        return self._note_commit if self.observer.is_heeding(StoreCalled) else None
 
     def _note_commit(self, ms: float, failed: bool) -> None:
         self.observer.note(StoreCalled("commit", ms, failed))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from worker.effects import CallTool, ModelAnswer, ToolAnswer
@@ -13,6 +13,8 @@ from worker.state import RunState, Tokens
 from worker.telemetry.binding import Bound
 from worker.telemetry.observer import (
     NOBODY,
+    NOTHING,
+    Call,
     Committed,
     JobClaimed,
     JobResumed,
@@ -68,42 +70,38 @@ class SliceWatch:
 
     def loaded(self, state: RunState) -> None:
         """The job's state has been read: what was spent before is not told again."""
-        self._counted = _copy(state.usage)
+        self._counted = replace(state.usage)
         self.bound.step = self._replied = state.steps
         pause, signal = self._claim.pause, self._claim.signal
         if pause is not None and signal is not None:
             tokens = state.usage.total
             self._observer.note(JobResumed(self.place, state.steps, tokens, pause, signal))
 
-    @contextmanager
-    def asking(
-        self, model: str, request: ModelRequest
-    ) -> Iterator[Callable[[ModelAnswer], ModelAnswer]]:
-        """Around a model call; the block hands the answer through what it is given."""
-        call = ModelCall(self.place, self.bound.step + 1, model, request, self._version)
+    def asks(self, model: str, request: ModelRequest) -> ModelCall:
+        """A model is about to be asked."""
         self._model = model
+        return ModelCall(self.place, self.bound.step + 1, model, request, self._version)
 
-        def answered(answer: ModelAnswer) -> ModelAnswer:
-            self._error = "" if isinstance(answer.result, ModelReply) else kind_of(answer.result)
-            if isinstance(answer.result, ModelError) and answer.result.fate == "wait":
-                return answer  # no model has been asked
-            self._observer.note(ModelCalled(call, answer.result, answer.elapsed_ms))
-            return answer
+    def runs(self, effect: CallTool) -> ToolCall:
+        """A tool is about to be run."""
+        return ToolCall(self.place, effect.info.step, effect)
 
-        with self._observer.calling(call):
-            yield answered
+    def around(self, call: Call) -> AbstractContextManager[None]:
+        """Around a call; what came of it is told within."""
+        return self._observer.calling(call)
 
-    @contextmanager
-    def running(self, effect: CallTool) -> Iterator[Callable[[ToolAnswer], ToolAnswer]]:
-        """Around a tool call; the block hands the answer through what it is given."""
-        call = ToolCall(self.place, effect.info.step, effect)
+    def answered(self, call: ModelCall, answer: ModelAnswer) -> ModelAnswer:
+        """A model has answered, or failed; hands the answer through."""
+        result = answer.result
+        self._error = "" if isinstance(result, ModelReply) else kind_of(result)
+        if not (isinstance(result, ModelError) and result.fate == "wait"):  # no model was asked
+            self._observer.note(ModelCalled(call, result, answer.elapsed_ms))
+        return answer
 
-        def ended(answer: ToolAnswer) -> ToolAnswer:
-            self._observer.note(ToolCalled(call, answer.result, answer.elapsed_ms))
-            return answer
-
-        with self._observer.calling(call):
-            yield ended
+    def ended_with(self, call: ToolCall, answer: ToolAnswer) -> ToolAnswer:
+        """A tool has ended; hands the answer through."""
+        self._observer.note(ToolCalled(call, answer.result, answer.elapsed_ms))
+        return answer
 
     def sent(self, state: RunState) -> None:
         """A commit of this state is on its way: what runs meanwhile belongs to its step."""
@@ -115,8 +113,10 @@ class SliceWatch:
         self.bound.step = self._replied = state.steps
         if self.nobody:
             return
-        spent = _difference(state.usage, self._counted)
-        self._counted = _copy(state.usage)
+        spent = NOTHING
+        if state.usage != self._counted:
+            spent = _difference(state.usage, self._counted)
+            self._counted = replace(state.usage)
         self._observer.note(
             Committed(
                 *(self.place, state.steps, kind, spent, self._model, ms),
@@ -140,16 +140,6 @@ def kind_of(error: ModelError) -> str:
     if error.status is not None:
         return str(error.status)
     return error.code if error.code and _WORD.fullmatch(error.code) else "no_answer"
-
-
-def _copy(tokens: Tokens) -> Tokens:
-    return Tokens(
-        tokens.prompt_tokens,
-        tokens.completion_tokens,
-        tokens.cached_tokens,
-        tokens.estimated,
-        tokens.cost_micros,
-    )
 
 
 def _difference(now: Tokens, before: Tokens) -> Spent:
