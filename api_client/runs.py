@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from typing import Any, TypeVar
 
 from pydantic_core import PydanticSerializationError, to_json
@@ -48,18 +47,21 @@ _FREQUENT = {
     "reply": ("r", ("i", "s", "ms", "in", "out")),
     "observation": ("o", ("i", "s", "ms")),
 }
-_ONLY_INT = {int}
 _KINDS = {short: (kind, names) for kind, (short, names) in _FREQUENT.items()}
 
 
 def write_run(state: Mapping[str, Any]) -> str:
     """A run state as JSON in ASCII; ``usage`` is a sequence in the order of ``USAGE``."""
-    short = {RUN_KEYS[name]: value for name, value in state.items()}
-    with suppress(PydanticSerializationError):  # the quick way refuses half of a surrogate pair
-        text = to_json(short)
-        if text.isascii():
-            return text.decode()
-    return json.dumps(short, separators=(",", ":"))
+    return write_short({RUN_KEYS[name]: value for name, value in state.items()})
+
+
+def write_short(state: Mapping[str, Any]) -> str:
+    """The same, where the fields have their keys already."""
+    try:
+        text = to_json(state)
+    except PydanticSerializationError:  # the quick way refuses half of a surrogate pair
+        return json.dumps(state, separators=(",", ":"))
+    return text.decode() if text.isascii() else json.dumps(state, separators=(",", ":"))
 
 
 def read_run(text: str) -> dict[str, Any]:
@@ -94,8 +96,9 @@ def write_event(
         return kind, dumps(data)
     short, names = _FREQUENT[kind]
     values: list[Any] = [data.get(name) for name in names]
-    if set(map(type, values)) != _ONLY_INT:
-        return kind, dumps(data)
+    for value in values:
+        if type(value) is not int:
+            return kind, dumps(data)
     if len(data) > len(names):
         values.append({name: value for name, value in data.items() if name not in names})
     return short, dumps(values)

@@ -146,8 +146,11 @@ def size_of(value: Any) -> int:
     size, rest = 0, [value]
     while rest:
         item = rest.pop()
-        if type(item) is str:  # texts and dicts are asked for first: messages have little else
+        if type(item) is str:  # asked first is what messages are made of
             size += (len(item) if item.isascii() else utf8_length(item)) + 3
+        elif type(item) is list:
+            size += 3
+            rest += item
         elif type(item) is dict or isinstance(item, Mapping):
             size += 3
             for name, inner in item.items():

@@ -18,7 +18,7 @@ from worker.store.base import (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Answered:
     """The store's answer to a commit, and for how many milliseconds it kept us waiting."""
 

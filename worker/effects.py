@@ -19,7 +19,7 @@ from worker.state import Tokens
 from worker.tools import Arguments, Observation, Tool
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class CallModel:
     """Ask a model, the agent's own if none is named. Answered with ``ModelAnswer``.
 
@@ -32,7 +32,7 @@ class CallModel:
     live: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ModelAnswer:
     """The model's reply or its error, and the milliseconds it took."""
 
@@ -40,7 +40,7 @@ class ModelAnswer:
     elapsed_ms: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class CallTool:
     """Run one tool. Answered with ``ToolAnswer``."""
 
@@ -49,7 +49,7 @@ class CallTool:
     info: CallInfo
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ToolAnswer:
     """The observation, or the tool's wish to pause, and the milliseconds it took."""
 
@@ -57,14 +57,14 @@ class ToolAnswer:
     elapsed_ms: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class CallTools:
     """Run several ``safe`` tools side by side. Answered with a tuple of ``ToolAnswer``."""
 
     calls: tuple[CallTool, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class SubJob:
     """A job that a call of another agent becomes.
 
@@ -78,7 +78,7 @@ class SubJob:
     caps: dict[str, float]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class SubResult:
     """How a sub-job ended, and what it spent."""
 
@@ -87,14 +87,14 @@ class SubResult:
     active_ms: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class StartJobs:
     """Start these jobs unless they exist. Answered with a ``SubResult`` or ``None`` for each."""
 
     jobs: tuple[SubJob, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Commit:
     """Make progress durable. Answered with ``None``; if it is refused, the loop is closed.
 
@@ -112,7 +112,7 @@ class Commit:
     reads_next: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Finished:
     """The job has its answer, a JSON value."""
 
@@ -122,7 +122,7 @@ class Finished:
     data: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Failed:
     """The job ends without an answer. ``reason`` is a word for programs, ``text`` for people."""
 
@@ -133,7 +133,7 @@ class Failed:
     data: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Paused:
     """The job waits for a person."""
 
@@ -142,7 +142,7 @@ class Paused:
     pause: Pause
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Backoff:
     """The model needs time: seconds to wait outside the worker's slot, and why.
 
@@ -157,7 +157,7 @@ class Backoff:
     attempt: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Awaiting:
     """The job waits for its sub-jobs, outside the worker's slot."""
 

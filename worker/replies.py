@@ -25,7 +25,7 @@ _EXCERPT = 200
 """Characters of something odd that the notes keep."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Call:
     """One tool call.
 
@@ -41,7 +41,7 @@ class Call:
     problem: Literal["truncated", "malformed"] | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Turn:
     """A reply, read.
 

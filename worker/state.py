@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, fields
 from operator import attrgetter
 from typing import Any
 
-from api_client.runs import read_run, read_usage, write_run
+from api_client.runs import RUN_KEYS, read_run, read_usage, write_short
 
 
 @dataclass(slots=True)
@@ -97,12 +97,14 @@ class RunState:
 
     def dump(self) -> str:
         """The state as compact JSON; fields that hold their defaults are left out."""
-        data = {name: value for name, value in zip(_PLAIN, _plain_of(self), strict=True) if value}
-        data["usage"] = self.usage.dump()
+        values = zip(_PLAIN_KEYS, _plain_of(self), strict=True)
+        data = {key: value for key, value in values if value}
+        data[RUN_KEYS["usage"]] = self.usage.dump()
         repeats = self.repeats
         if repeats.times:
-            data["repeats"] = [repeats.action, repeats.observation, repeats.times]
-        return write_run(data)
+            seen = [repeats.action, repeats.observation, repeats.times]
+            data[RUN_KEYS["repeats"]] = seen
+        return write_short(data)
 
     @classmethod
     def load(cls, text: str | None) -> RunState:
@@ -117,4 +119,5 @@ class RunState:
 
 _PLAIN = tuple(f.name for f in fields(RunState) if f.name not in ("usage", "repeats"))
 
+_PLAIN_KEYS = tuple(RUN_KEYS[name] for name in _PLAIN)
 _plain_of = attrgetter(*_PLAIN)

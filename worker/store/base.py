@@ -128,7 +128,7 @@ class NotClaimed:
 Claim = Claimed | ToPublish | NotClaimed
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Ticket:
     """A runner's right to write: which job, under which fencing token, as which commit.
 
@@ -148,7 +148,7 @@ class Ticket:
         return f"{self.epoch} {self.nonce}" if self.nonce else str(self.epoch)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Progress:
     """What a commit makes durable.
 

@@ -33,7 +33,7 @@ class Place:
     epoch: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ModelCall:
     """A model is asked.
 
@@ -50,7 +50,7 @@ class ModelCall:
     agent_version: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ToolCall:
     """A tool is run."""
 
@@ -96,7 +96,7 @@ class JobResumed:
     signal: Signal
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ModelCalled:
     """A model has answered, or failed. ``ms``: how long it took."""
 
@@ -105,7 +105,7 @@ class ModelCalled:
     ms: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ToolCalled:
     """A tool has ended. ``ms``: how long it took."""
 
@@ -114,7 +114,7 @@ class ToolCalled:
     ms: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Spent:
     """Tokens, and money in millionths, that one commit added to the job's account."""
 
@@ -130,7 +130,7 @@ class Spent:
 NOTHING = Spent()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Committed:
     """The store has accepted a commit.
 
@@ -234,7 +234,7 @@ class LimitRefused:
     why: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class StoreCalled:
     """One round trip to the store. ``failed``: it brought an error."""
 
@@ -307,16 +307,19 @@ class Several(Observer):
 
     def is_heeding(self, kind: type) -> bool:
         """See ``Observer.is_heeding``."""
-        return any(observer.is_heeding(kind) for observer in self.observers)
+        return bool(self._who_heeds(kind))
 
-    def note(self, moment: Moment) -> None:
-        """See ``Observer.note``."""
-        kind = type(moment)
+    def _who_heeds(self, kind: type) -> list[Observer]:
         heeding = self._heeding.get(kind)
         if heeding is None:
             heeding = [observer for observer in self.observers if observer.is_heeding(kind)]
             self._heeding[kind] = heeding
-        for observer in heeding:
+        return heeding
+
+    def note(self, moment: Moment) -> None:
+        """See ``Observer.note``."""
+        kind = type(moment)
+        for observer in self._who_heeds(kind):
             try:
                 observer.note(moment)
             except Exception:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from contextlib import AbstractContextManager
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from worker.effects import CallTool, ModelAnswer, ToolAnswer
@@ -70,7 +69,7 @@ class SliceWatch:
 
     def loaded(self, state: RunState) -> None:
         """The job's state has been read: what was spent before is not told again."""
-        self._counted = replace(state.usage)
+        self._counted = _copy(state.usage)
         self.bound.step = self._replied = state.steps
         pause, signal = self._claim.pause, self._claim.signal
         if pause is not None and signal is not None:
@@ -116,7 +115,7 @@ class SliceWatch:
         spent = NOTHING
         if state.usage != self._counted:
             spent = _difference(state.usage, self._counted)
-            self._counted = replace(state.usage)
+            self._counted = _copy(state.usage)
         self._observer.note(
             Committed(
                 *(self.place, state.steps, kind, spent, self._model, ms),
@@ -140,6 +139,16 @@ def kind_of(error: ModelError) -> str:
     if error.status is not None:
         return str(error.status)
     return error.code if error.code and _WORD.fullmatch(error.code) else "no_answer"
+
+
+def _copy(tokens: Tokens) -> Tokens:
+    return Tokens(
+        tokens.prompt_tokens,
+        tokens.completion_tokens,
+        tokens.cached_tokens,
+        tokens.estimated,
+        tokens.cost_micros,
+    )
 
 
 def _difference(now: Tokens, before: Tokens) -> Spent:

@@ -44,7 +44,7 @@ class Observation:
     full_length: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Surroundings:
     """What an invocation needs besides the call: the texts, what to hide, the length limit."""
 
@@ -140,8 +140,11 @@ def _succeeded(tool: Tool, result: Any, hiding: Redactor, around: Surroundings) 
         written = write(result, around.texts)
     except Exception as error:  # noqa: BLE001 - attributes of a result may raise anything
         return _failed(tool, error, hiding, around)
-    fit = Fit(around.limit, tool.cut, hiding.longest)
-    content = fit.apply(written.content, hiding.text, around.texts)
+    if len(written.content) <= around.limit:
+        content = hiding.text(written.content)
+    else:
+        fit = Fit(around.limit, tool.cut, hiding.longest)
+        content = fit.apply(written.content, hiding.text, around.texts)
     if content == written.content:
         return Observation(content, written.value)
     cut = len(written.content) if len(written.content) > around.limit else None

@@ -42,7 +42,7 @@ class Unwritable(TypeError):
     """A value without a written form; the text names its type, for the model."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Written:
     """A result as a text for the model, and as a JSON value."""
 
@@ -218,7 +218,7 @@ def _key(key: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Fit:
     """Cuts texts to a length.
 
